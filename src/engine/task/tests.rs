@@ -81,19 +81,3 @@ fn a_panic_in_the_closure_or_in_a_drop_leaves_nothing_behind() {
         assert_eq!((drops.load(Ordering::Relaxed), Arc::strong_count(&drops)), (1, 1));
     }
 }
-
-#[test]
-fn a_repeating_task_can_be_made_again() {
-    let runs = Arc::new(AtomicUsize::new(0));
-    let task = TimerTask::repeating({
-        let runs = Arc::clone(&runs);
-        move || {
-            let _ = runs.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    task.again().run();
-    let third = task.again().again();
-    drop(task);
-    third.run();
-    assert_eq!((runs.load(Ordering::Relaxed), Arc::strong_count(&runs)), (2, 1));
-}

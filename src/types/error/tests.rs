@@ -48,13 +48,11 @@ fn a_schedule_error_gives_back_any_payload_and_shows_the_reason() {
     assert!(format!("{error:?}").starts_with("ScheduleError { kind: Start(Spawn"));
     assert_eq!(error.payload().0, 7);
     assert!(error.source().is_none());
-    let (kind, mut payload) = error.into_parts();
-    payload.0 += 1;
+    let (kind, payload) = error.into_parts();
     let mut error = ScheduleError::new(kind.clone(), payload);
     error.payload_mut().0 += 1;
-    assert_eq!(error.into_payload().0, 9);
+    assert_eq!(error.into_payload().0, 8);
+    let boxed: Box<dyn StdError + Send + Sync> = Box::new(ScheduleError::new(kind.clone(), 1_u8));
+    assert_eq!(boxed.to_string(), kind.to_string());
     assert_eq!(ScheduleErrorKind::from(ScheduleError::new(kind.clone(), 1)), kind);
-    let boxed: Box<dyn StdError + Send + Sync> =
-        Box::new(ScheduleError::new(ScheduleErrorKind::Stopped, 1_u8));
-    assert!(boxed.to_string().contains("stopped"));
 }
