@@ -107,16 +107,12 @@ impl Meter {
     }
 
     pub(crate) fn is_due(&self, at_s: f64) -> bool {
-        at_s >= self.last().at_s + self.sample_every
+        self.samples.last().is_none_or(|last| at_s >= last.at_s + self.sample_every)
     }
 
     pub(crate) fn take(&mut self, at_s: f64, [begun, ended, third]: [u64; 3]) {
         let resident_bytes = resident_bytes();
         self.samples.push(Sample { at_s, begun, ended, third, resident_bytes });
-    }
-
-    pub(crate) fn last(&self) -> &Sample {
-        &self.samples[self.samples.len() - 1]
     }
 
     /// What a phase has cost.

@@ -17,7 +17,7 @@ use crate::cli::ServerOptions;
 use crate::findings::{Breach, Findings};
 use crate::interrupt::Interrupt;
 use crate::measure::{Meter, histogram, nanos};
-use crate::numbers::{self, bytes, count, or_na};
+use crate::numbers::{self, bytes, count};
 use crate::progress::Progress;
 
 /// Connections opened that the server has not yet accepted: half of what a listener queues. A connect that finds the
@@ -169,14 +169,12 @@ impl<'a> Clients<'a> {
 
     fn tell(&self, meter: &mut Meter, progress: &mut Progress) {
         let Totals { opened, closed, echoed, .. } = self.totals;
-        meter.take(meter.elapsed_s(), [opened, closed, echoed]);
-        let (open, last) = (self.totals.open(), meter.last());
-        progress.at((last.at_s * 1000.0) as u64, || {
+        let (open, at) = (self.totals.open(), meter.elapsed_s());
+        meter.take(at, [opened, closed, echoed]);
+        progress.at((at * 1000.0) as u64, || {
             let phase = if self.is_silent { "all silent" } else { "load" };
             let (open, closed, echo) = (count(open), count(closed), bytes(echoed));
-            let memory = or_na(last.resident_bytes, bytes);
-            let at = last.at_s;
-            format!("{at:.1} s {phase}  {open} open  {closed} closed  {echo} of echo  {memory}")
+            format!("{at:.1} s {phase}  {open} open  {closed} closed  {echo} of echo")
         });
     }
 

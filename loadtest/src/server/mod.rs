@@ -30,14 +30,16 @@ pub(crate) fn run(
     quiet: bool,
     interrupt: &Interrupt,
 ) -> Result<Report, Failure> {
-    fit(options)?;
+    let mut options = options.clone();
+    let shortage = fit(&mut options);
+    shortage.iter().for_each(|note| eprintln!("note: {note}"));
     let length = options.duration + options.idle_timeout;
     let mut meter = Meter::new(length);
     let mut progress = Progress::new(length.as_millis() as u64, quiet);
     let failed = |error| Failure::System(format!("the server or a client has failed: {error}"));
     let told = options.tell_server.unwrap_or(options.idle_timeout);
     let server = Server::start(told, options.loops).map_err(failed)?;
-    let mut clients = Clients::new(&server, options).map_err(failed)?;
+    let mut clients = Clients::new(&server, &options).map_err(failed)?;
     meter.begin();
     clients.run(&mut meter, interrupt, &mut progress).map_err(failed)?;
     let mut totals = std::mem::take(&mut clients.totals);
@@ -45,28 +47,29 @@ pub(crate) fn run(
     let counts = server.stop().map_err(failed)?;
     let interrupted = interrupt.is_raised();
     let verdict = verdict(&mut totals, &counts, interrupted);
-    let note = format!(
+    let excuse = format!(
         "{} closes could not be judged because this program itself sent too late; use fewer \
          --connections or a longer --idle-timeout",
         totals.excused
     );
-    let notes = (totals.excused > 0).then_some(note).into_iter().collect();
+    let notes = shortage.into_iter().chain((totals.excused > 0).then_some(excuse)).collect();
     let phases = vec![phase(verdict, totals, &meter)];
     Ok(Report { kind: "server run", interrupted, phases, notes, ..Report::default() })
 }
 
-/// Raises the limit of open files, and fails if it is too low all the same.
-fn fit(options: &ServerOptions) -> Result<(), Failure> {
-    // Both ends of each connection; standard streams and files; poll, waker and listener of each loop.
-    let wanted = 2 * options.connections + 64 + 4 * options.loops;
-    match machine::raise_open_files() {
-        Some(limit) if limit < wanted as u64 => Err(Failure::System(format!(
-            "the limit of {limit} open files has no room for {} connections with two ends each; lower \
-             --connections, or raise it with `ulimit -n {wanted}`",
-            options.connections
-        ))),
-        _ => Ok(()),
-    }
+/// Raises the limit of open files, and lowers the number of connections to what has room; a note if it had to.
+fn fit(options: &mut ServerOptions) -> Option<String> {
+    // Beside both ends of each connection: standard streams and files; poll, waker and listener of each loop.
+    let (wanted, others) = (options.connections, 64 + 4 * options.loops);
+    let limit = machine::raise_open_files()?;
+    options.connections = ((limit as usize).saturating_sub(others) / 2).clamp(1, wanted);
+    let (allowed, needed) = (options.connections, 2 * wanted + others);
+    (allowed < wanted).then(|| {
+        format!(
+            "the limit of {limit} open files allows {allowed} of the {wanted} connections asked for; raise \
+             it with `ulimit -n {needed}`"
+        )
+    })
 }
 
 /// Holds the server's counts against those of the clients, and judges the run. After an early end the two may differ.

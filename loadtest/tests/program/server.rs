@@ -46,10 +46,12 @@ fn a_server_with_the_wrong_timeout_is_found_out() {
 
 #[cfg(unix)]
 #[test]
-fn a_low_file_limit_is_named_before_the_run() {
-    let (out, err) = ends_under(&folder(), "-n 140", "server --connections 60", 3);
-    assert!(err.contains("the limit of 140 open files") && err.contains("ulimit -n"), "{err}");
-    assert!(out.is_empty(), "nothing was run");
+fn a_low_file_limit_is_named_and_used_up() {
+    let run = "server --connections 600 --duration 400ms --idle-timeout 500ms --loops 2 --quiet";
+    let (out, err) = ends_under(&folder(), "-n 140", run, 0);
+    let words = "the limit of 140 open files allows 34 of the 600 connections asked for";
+    assert!(err.contains(words) && err.contains("`ulimit -n 1272`"), "{err}");
+    assert!(out.contains("verdict: OK") && !out.contains("p99"), "only the verdict: {out}");
 }
 
 /// The first Ctrl-C ends the run early, with a verdict over what is known by then.
