@@ -129,19 +129,6 @@ fn unlike_netty_a_timer_refused_after_stop_comes_back_and_leaks_no_count() {
 }
 
 #[test]
-fn netty_stop_is_empty_after_all_have_fired() {
-    for at in setups() {
-        let (timer, fired) = at.recording();
-        for id in 0..3 {
-            timer.schedule(ms(1), id).unwrap();
-        }
-        at.advance(&timer, ms(1));
-        assert_eq!(fired.len(), 3);
-        assert!(timer.stop().unwrap().is_empty(), "nothing is left unprocessed");
-    }
-}
-
-#[test]
 fn netty_stop_returns_what_neither_fired_nor_was_cancelled_and_cancels_it() {
     for at in setups() {
         let (timer, fired) = at.recording();

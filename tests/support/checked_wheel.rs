@@ -4,17 +4,7 @@
 //! that nothing is set aside before a burst of its kind has come, and no more than that comes before the rest is.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
-
-/// The kinds under test: the hierarchical wheel and rings from degenerate to ample.
-pub(crate) fn wheels() -> Vec<(&'static str, AnyWheel)> {
-    let mut wheels = vec![("hierarchical", AnyWheel::Hierarchical(Hierarchical::new()))];
-    for (name, buckets) in [("hashed 1", 1), ("hashed 2", 2), ("hashed 8", 8), ("hashed 512", 512)]
-    {
-        wheels.push((name, AnyWheel::Hashed(Hashed::new(buckets))));
-    }
-    wheels
-}
+use tickwheel::wheel::{AnyWheel, Entry, Hierarchical, Wheel};
 
 /// What the wheel should hold, in the plainest form.
 #[derive(Default)]
@@ -97,7 +87,6 @@ impl Model {
 
 /// A wheel whose every answer is compared with the map's.
 pub(crate) struct CheckedWheel {
-    name: &'static str,
     wheel: AnyWheel,
     model: Model,
     next_index: u32,
@@ -110,9 +99,8 @@ pub(crate) struct CheckedWheel {
 }
 
 impl CheckedWheel {
-    pub(crate) fn new((name, wheel): (&'static str, AnyWheel)) -> Self {
+    pub(crate) fn new(wheel: AnyWheel) -> Self {
         Self {
-            name,
             wheel,
             model: Model::default(),
             next_index: 0,
@@ -128,7 +116,7 @@ impl CheckedWheel {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new().with_bursts_of(of));
         let (in_time, last) = (HashMap::new(), (0, 0));
         let bursts = Bursts { of, overdue: 0, was_full: false, in_time, last };
-        Self { bursts: Some(bursts), ..Self::new(("small bursts", wheel)) }
+        Self { bursts: Some(bursts), ..Self::new(wheel) }
     }
 
     pub(crate) fn hand(&self) -> u64 {
@@ -166,16 +154,16 @@ impl CheckedWheel {
 
     /// One call of `advance`; says whether more is due.
     pub(crate) fn advance(&mut self, to: u64, budget: usize) -> bool {
-        let (name, old_hand) = (self.name, self.model.hand);
+        let old_hand = self.model.hand;
         let mut due = Vec::new();
         let more = self.wheel.advance(to, budget, &mut due);
-        assert!(due.len() <= budget, "{name}: {} entries for a budget of {budget}", due.len());
+        assert!(due.len() <= budget, "{} entries for a budget of {budget}", due.len());
         for entry in &due {
             if self.bursts.is_some() {
                 self.came(*entry, to.max(old_hand));
             } else {
                 let expected = self.model.pop_due(to);
-                assert_eq!(Some(*entry), expected, "{name}: order on the way to {to}");
+                assert_eq!(Some(*entry), expected, "order on the way to {to}");
             }
         }
         let hand = self.wheel.hand();
@@ -185,15 +173,15 @@ impl CheckedWheel {
             let due_tick = self.model.first_tick().filter(|&tick| tick <= to);
             assert!(
                 overdue || due_tick.is_some() || self.min_may_be_stale || self.wheel_may_look(to),
-                "{name}: more, but nothing is due at {to}"
+                "more, but nothing is due at {to}"
             );
-            assert!(hand <= to.max(old_hand), "{name}: hand {hand} past {to}");
-            assert!(due_tick.is_none_or(|tick| hand < tick), "{name}: hand {hand} on an open tick");
+            assert!(hand <= to.max(old_hand), "hand {hand} past {to}");
+            assert!(due_tick.is_none_or(|tick| hand < tick), "hand {hand} on an open tick");
         } else {
-            assert_eq!(self.model.pop_due(to), None, "{name}: due at {to}, not yielded");
-            assert_eq!(hand, to.max(old_hand), "{name}: the hand after everything is yielded");
+            assert_eq!(self.model.pop_due(to), None, "due at {to}, not yielded");
+            assert_eq!(hand, to.max(old_hand), "the hand after everything is yielded");
         }
-        assert!(hand >= old_hand, "{name}: the hand went back");
+        assert!(hand >= old_hand, "the hand went back");
         self.model.hand = hand;
         // A call with an earlier tick leaves an advance unfinished that one with a later tick began.
         self.unfinished = match self.unfinished {
@@ -206,21 +194,20 @@ impl CheckedWheel {
 
     /// An entry has come of a wheel with small bursts.
     fn came(&mut self, entry: Entry, by: u64) {
-        let name = self.name;
         let Some(bursts) = &mut self.bursts else { return };
-        assert!(entry.deadline <= by, "{name}: {entry:?} is early at {by}");
+        assert!(entry.deadline <= by, "{entry:?} is early at {by}");
         if self.model.take(&entry) {
             bursts.overdue += 1;
             bursts.was_full |= bursts.overdue >= bursts.of;
-            assert!(bursts.overdue <= bursts.of, "{name}: too many overdue ones in a row");
+            assert!(bursts.overdue <= bursts.of, "too many overdue ones in a row");
             return;
         }
         let of_tick = bursts.in_time.entry(entry.deadline).or_default();
         *of_tick += 1;
         // Settled and recent ones.
-        assert!(*of_tick <= 2 * bursts.of, "{name}: too many of a tick in a row");
+        assert!(*of_tick <= 2 * bursts.of, "too many of a tick in a row");
         let this = (entry.deadline, entry.index);
-        assert!(bursts.last < this, "{name}: {this:?} comes after {:?}", bursts.last);
+        assert!(bursts.last < this, "{this:?} comes after {:?}", bursts.last);
         bursts.last = this;
     }
 
@@ -230,11 +217,11 @@ impl CheckedWheel {
         let Model { ticks, backlog, overdue, hand: old_hand, .. } = &mut self.model;
         while let Some(first) = ticks.first_entry().filter(|first| *first.key() <= hand) {
             let came = bursts.in_time.get(first.key()).copied().unwrap_or(0);
-            assert!(came >= bursts.of, "{}: set aside after {came} of the tick", self.name);
+            assert!(came >= bursts.of, "set aside after {came} of the tick");
             backlog.extend(first.remove());
         }
         if !more {
-            assert!(overdue.is_empty() || bursts.was_full, "{}: set aside too soon", self.name);
+            assert!(overdue.is_empty() || bursts.was_full, "set aside too soon");
             backlog.extend(overdue.drain(..));
         }
         if hand != *old_hand {
@@ -273,16 +260,16 @@ impl CheckedWheel {
     pub(crate) fn advance_fully(&mut self, to: u64, budget: usize) {
         let most = 1000 + self.model.len * 12;
         let calls = (0..most).take_while(|_| self.advance(to, budget)).count();
-        assert!(calls < most, "{}: {most} calls were not enough", self.name);
+        assert!(calls < most, "{most} calls were not enough");
         while self.wheel.has_backlog() {
             self.take_backlog(budget);
         }
-        assert!(self.model.backlog.is_empty(), "{}: all of the backlog comes", self.name);
+        assert!(self.model.backlog.is_empty(), "all of the backlog comes");
     }
 
     /// One call of `sweep`; says whether it ended a cycle.
     pub(crate) fn sweep(&mut self, budget: usize) -> bool {
-        let (name, dead) = (self.name, &self.dead);
+        let dead = &self.dead;
         let mut examined = Vec::new();
         let report = self.wheel.sweep(budget, &mut |entry| {
             examined.push(entry);
@@ -290,12 +277,12 @@ impl CheckedWheel {
         });
         let distinct: HashSet<Entry> = examined.iter().copied().collect();
         let filed: HashSet<Entry> = self.model.all().copied().collect();
-        assert!(distinct.is_subset(&filed), "{name}: the sweep saw an entry that is not there");
-        assert_eq!(report.examined, examined.len(), "{name}");
-        assert!(report.examined <= budget + 64, "{name}: {report:?} for {budget}");
+        assert!(distinct.is_subset(&filed), "the sweep saw an entry that is not there");
+        assert_eq!(report.examined, examined.len());
+        assert!(report.examined <= budget + 64, "{report:?} for {budget}");
         let gone: HashSet<Entry> =
             distinct.into_iter().filter(|entry| self.dead.contains(&entry.index)).collect();
-        assert_eq!(report.removed, gone.len(), "{name}");
+        assert_eq!(report.removed, gone.len());
         self.model.remove(&gone);
         self.min_may_be_stale |= !gone.is_empty();
         self.check();
@@ -307,28 +294,25 @@ impl CheckedWheel {
         for _ in 0..2 {
             let most = 100 + self.model.len;
             let calls = (0..most).take_while(|_| !self.sweep(budget)).count();
-            assert!(calls < most || self.unfinished.is_some(), "{}: endless sweep", self.name);
+            assert!(calls < most || self.unfinished.is_some(), "endless sweep");
         }
         if self.unfinished.is_none() {
-            assert_eq!(self.zombies(), 0, "{}: dead entries after a whole cycle", self.name);
+            assert_eq!(self.zombies(), 0, "dead entries after a whole cycle");
             self.min_may_be_stale = false;
             self.check();
         }
     }
 
     pub(crate) fn drain(&mut self) {
-        let mut drained = HashSet::new();
-        let mut count = 0;
-        self.wheel.drain_all(&mut |entry| {
-            drained.insert(entry);
-            count += 1;
-        });
-        assert_eq!(count, self.model.len, "{}: drained", self.name);
-        assert_eq!(drained, self.model.all().copied().collect(), "{}: drained", self.name);
+        let mut drained = Vec::new();
+        self.wheel.drain_all(&mut |entry| drained.push(entry));
+        assert_eq!(drained.len(), self.model.len, "drained");
+        let drained: HashSet<Entry> = drained.into_iter().collect();
+        assert_eq!(drained, self.model.all().copied().collect(), "drained");
         self.model.overdue.clear();
         self.model.ticks.clear();
         self.model.backlog.clear();
-        assert!(!self.wheel.has_backlog(), "{}: drained", self.name);
+        assert!(!self.wheel.has_backlog(), "drained");
         self.model.len = 0;
         self.unfinished = None;
         self.min_may_be_stale = false;
@@ -336,19 +320,18 @@ impl CheckedWheel {
     }
 
     fn check(&self) {
-        let name = self.name;
-        assert_eq!(self.wheel.len(), self.model.len, "{name}: len");
-        assert_eq!(self.wheel.is_empty(), self.model.len == 0, "{name}: is_empty");
-        assert_eq!(self.wheel.hand(), self.model.hand, "{name}: hand");
+        assert_eq!(self.wheel.len(), self.model.len, "len");
+        assert_eq!(self.wheel.is_empty(), self.model.len == 0, "is_empty");
+        assert_eq!(self.wheel.hand(), self.model.hand, "hand");
         let next = self.wheel.next_deadline();
         let expected = self.model.all().map(|entry| entry.deadline).min();
         if !self.model.overdue.is_empty() || !self.model.backlog.is_empty() {
-            assert!(next.is_some_and(|next| next <= self.model.hand), "{name}: overdue not shown");
+            assert!(next.is_some_and(|next| next <= self.model.hand), "overdue not shown");
         } else if self.min_may_be_stale || self.unfinished.is_some() {
             let bound = expected.is_none_or(|earliest| next.is_some_and(|next| next <= earliest));
-            assert!(bound, "{name}: next deadline {next:?}, but {expected:?} is filed");
+            assert!(bound, "next deadline {next:?}, but {expected:?} is filed");
         } else {
-            assert_eq!(next, expected, "{name}: next deadline");
+            assert_eq!(next, expected, "next deadline");
         }
     }
 }

@@ -134,16 +134,12 @@ fn apply(wheel: &mut CheckedWheel, op: Op) {
 
 /// Runs the case; panics where wheel and model differ.
 pub fn check(case: &Case) {
+    let hashed = |buckets| CheckedWheel::new(AnyWheel::Hashed(Hashed::new(buckets)));
     let mut wheel = match (case.wheel, case.bursts) {
-        (Kind::Small(bits), _) => {
-            CheckedWheel::new(("small", AnyWheel::Hashed(Hashed::new(1 << (bits % 4)))))
-        }
-        (Kind::Hashed(buckets), _) => {
-            let buckets = 1 + usize::from(buckets % 4096);
-            CheckedWheel::new(("hashed", AnyWheel::Hashed(Hashed::new(buckets))))
-        }
+        (Kind::Small(bits), _) => hashed(1 << (bits % 4)),
+        (Kind::Hashed(buckets), _) => hashed(1 + usize::from(buckets % 4096)),
         (Kind::Hierarchical, None) => {
-            CheckedWheel::new(("hierarchical", AnyWheel::Hierarchical(Hierarchical::new())))
+            CheckedWheel::new(AnyWheel::Hierarchical(Hierarchical::new()))
         }
         (Kind::Hierarchical, Some(bursts)) => {
             CheckedWheel::with_bursts_of(1 + usize::from(bursts % 8))

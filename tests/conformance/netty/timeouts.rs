@@ -125,7 +125,7 @@ fn netty_passes_a_timer_by_for_as_many_rounds_as_it_is_away() {
 }
 
 #[test]
-fn netty_swallows_a_panic_and_the_worker_lives_on() {
+fn netty_swallows_panics_and_stop_is_empty_after_all_have_fired() {
     for at in setups() {
         let ran = Arc::new(AtomicU32::new(0));
         let timer = at.builder().build().unwrap();
