@@ -309,11 +309,8 @@ impl CheckedWheel {
         assert_eq!(drained.len(), self.model.len, "drained");
         let drained: HashSet<Entry> = drained.into_iter().collect();
         assert_eq!(drained, self.model.all().copied().collect(), "drained");
-        self.model.overdue.clear();
-        self.model.ticks.clear();
-        self.model.backlog.clear();
+        self.model = Model { hand: self.model.hand, ..Model::default() };
         assert!(!self.wheel.has_backlog(), "drained");
-        self.model.len = 0;
         self.unfinished = None;
         self.min_may_be_stale = false;
         self.check();

@@ -1,7 +1,6 @@
 //! A tick with very many entries, beyond what the model shows with small bursts: what was filed shortly before need not
 //! wait for all of them, and what a burst costs.
 
-use crate::support::random::Random;
 use tickwheel::wheel::{BURST, Entry, Hierarchical, Wheel};
 
 fn entry(deadline: u64, index: u32) -> Entry {
@@ -15,14 +14,6 @@ const MANY: u32 = 150_000;
 fn advance(wheel: &mut Hierarchical, to: u64) -> Vec<Entry> {
     let mut due = Vec::new();
     while wheel.advance(to, 100, &mut due) {}
-    due
-}
-
-fn take_backlog(wheel: &mut Hierarchical) -> Vec<Entry> {
-    let mut due = Vec::new();
-    while wheel.has_backlog() {
-        wheel.take_backlog(100, &mut due);
-    }
     due
 }
 
@@ -69,27 +60,4 @@ fn overdue_entries_without_end_keep_no_tick_waiting() {
             overdue += due.len();
         }
     }
-}
-
-/// A sweep goes through a backlog from which entries are taken all the while, and gets to its end.
-#[test]
-fn a_backlog_is_swept_while_it_is_taken() {
-    let mut wheel = Hierarchical::new();
-    let mut random = Random::new(7);
-    (0..MANY).for_each(|index| wheel.insert(entry(300, index)));
-    let came = advance(&mut wheel, 300).len();
-    let is_dead = |entry: Entry| entry.index % 3 != 0;
-    let (mut taken, mut removed, mut rounds) = (Vec::new(), 0, 0);
-    while rounds < 2 {
-        wheel.take_backlog(random.below(90) as usize, &mut taken);
-        let sweep = wheel.sweep(1_000, &mut |entry| is_dead(entry));
-        removed += sweep.removed;
-        rounds += usize::from(sweep.cycle_done);
-        // Alive or not, it comes once.
-        assert!(taken.windows(2).all(|pair| pair[0].index < pair[1].index));
-    }
-    assert!(taken.len() < MANY as usize / 4, "it is done before the backlog is");
-    let rest = take_backlog(&mut wheel);
-    assert!(!rest.iter().any(|entry| is_dead(*entry)), "no dead entry is left");
-    assert_eq!(came + taken.len() + removed + rest.len(), MANY as usize);
 }

@@ -7,7 +7,6 @@ mod support {
     pub(crate) mod checked_wheel;
     pub(crate) mod choices;
     pub(crate) mod properties;
-    pub(crate) mod random;
     pub(crate) mod ticks;
     pub(crate) mod wheel_model;
 }
