@@ -1,9 +1,7 @@
 //! How engines end: modes, time limits, and drops that wait for nobody.
 
-use crate::support::setup::{
-    HOUR, ms, one_shard, recording, reflexive, secs, set_of, sorted, wait_until,
-};
-use crate::{arm, install_logger};
+use crate::support::setup::{HOUR, ms, recording, reflexive, secs, set_of, sorted, wait_until};
+use crate::{DRIVES, arm, one_shard};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -42,7 +40,6 @@ fn waits_until_idle(timer: &Timer<u64>) -> Receiver<()> {
 
 #[test]
 fn dropping_the_last_handle_does_not_wait_for_a_handler() {
-    install_logger();
     let (timer, let_go) = blocked();
     timer.schedule_key(HOUR, 1).unwrap();
     // The handler is let go only after the drop: a drop that waits hangs.
@@ -57,7 +54,6 @@ fn dropping_the_last_handle_does_not_wait_for_a_handler() {
 
 #[test]
 fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
-    install_logger();
     for mode in [Shutdown::ReturnUnfired, Shutdown::Drain { until: Time::ZERO }] {
         let (timer, let_go) = blocked();
         (1..=10).for_each(|id| arm(&timer, HOUR, id));
@@ -73,17 +69,14 @@ fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
 
 #[test]
 fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
-    install_logger();
-    for drive in [Drive::Workers, Drive::Manual] {
+    for drive in DRIVES {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);
         let clock = ManualClock::new();
         let builder = one_shard().drive(drive).clock(clock);
         let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
-            assert_eq!(
-                *timer.schedule_key(HOUR, 1).unwrap_err().kind(),
-                ScheduleErrorKind::Stopped
-            );
+            let refused = timer.schedule_key(HOUR, 1).unwrap_err();
+            assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
             assert_eq!(expired.lateness, Duration::ZERO);
             log.lock().unwrap().push(expired.payload);
         });
@@ -108,36 +101,16 @@ fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
 }
 
 #[test]
-fn fire_all_ends_with_many_timers_and_with_periodic_ones() {
-    install_logger();
-    for wheel in [tickwheel::WheelKind::Hierarchical, tickwheel::WheelKind::Hashed { buckets: 64 }]
-    {
-        let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).wheel(wheel));
-        let every = Period::fixed_rate(HOUR, MissedTicks::Burst).unwrap();
-        timer.schedule_periodic(HOUR, every, 100_000).unwrap();
-        for id in 0..20_000 {
-            timer.schedule_key(HOUR * (id % 50) as u32 + secs(10), id).unwrap();
-        }
-        let rest = timer.shutdown(Shutdown::FireAll, Duration::MAX).unwrap();
-        let ids = rest.iter().map(|it| it.payload).collect::<Vec<_>>();
-        assert_eq!(ids, [100_000], "the next period");
-        assert_eq!(set_of(fired.ids()), (0..20_000).chain([100_000]).collect());
-    }
-}
-
-#[test]
 fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
-    install_logger();
-    for drive in [Drive::Workers, Drive::Manual] {
+    for drive in DRIVES {
         let keys = Arc::new(Mutex::new(Vec::new()));
         let moving = Arc::clone(&keys);
         let budget = Budget::new().drain(1).fire(1).sweep(1);
         let builder = one_shard().drive(drive).clock(ManualClock::new()).budget(budget);
         let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
             for key in moving.lock().unwrap().iter() {
-                assert!(
-                    timer.reschedule(*key, [ms(1), HOUR][expired.payload as usize % 2]).moved()
-                );
+                let to = [ms(1), HOUR][expired.payload as usize % 2];
+                assert!(timer.reschedule(*key, to).moved());
             }
         });
         for id in 0..20 {
@@ -151,7 +124,6 @@ fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
 
 #[test]
 fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
-    install_logger();
     let (timer, fired) = recording(one_shard());
     for (id, delay) in [ms(20), ms(40), HOUR].into_iter().enumerate() {
         timer.schedule_key(delay, id as u64).unwrap();
@@ -165,24 +137,24 @@ fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
 
 #[test]
 fn a_drain_ends_with_its_last_timer() {
-    install_logger();
-    let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread));
-    timer.schedule_key(ms(30), 1).unwrap();
-    let far = timer.schedule_key(HOUR, 2).unwrap();
-    let until = timer.now() + HOUR;
-    // The shard of the far timer cannot be done; the other one may be.
-    let cut_short = timer.shutdown(Shutdown::Drain { until }, ms(1));
-    assert!(matches!(cut_short, Err(StopError::TimedOut { shards: 1 | 2 })), "{cut_short:?}");
-    assert_eq!(timer.state(), EngineState::Draining);
-    // Nobody wakes the worker for a cancel; the drain notices all the same.
-    assert!(timer.cancel(far).won());
-    assert_eq!(timer.shutdown(Shutdown::Drain { until }, secs(20)), Ok(vec![]));
-    assert_eq!(fired.ids(), [1]);
+    for idle in [IdleStrategy::Park].into_iter().chain(SPINNING) {
+        let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).idle(idle));
+        timer.schedule_key(ms(30), 1).unwrap();
+        let far = timer.schedule_key(HOUR, 2).unwrap();
+        let mode = Shutdown::Drain { until: timer.now() + HOUR };
+        // The shard of the far timer cannot be done; the other one may be.
+        let cut_short = timer.shutdown(mode, ms(1));
+        assert!(matches!(cut_short, Err(StopError::TimedOut { shards: 1 | 2 })), "{cut_short:?}");
+        assert_eq!(timer.state(), EngineState::Draining);
+        // Nobody wakes the worker for a cancel; the drain notices all the same.
+        assert!(timer.cancel(far).won());
+        assert_eq!(timer.shutdown(mode, secs(20)), Ok(vec![]));
+        assert_eq!(fired.ids(), [1]);
+    }
 }
 
 #[test]
 fn a_stop_cuts_a_drain_short() {
-    install_logger();
     let (timer, _fired) = recording(one_shard());
     timer.schedule_key(HOUR, 1).unwrap();
     let drained = std::thread::scope(|scope| {
@@ -196,7 +168,6 @@ fn a_stop_cuts_a_drain_short() {
 
 #[test]
 fn an_engine_turned_by_hand_drains_what_is_due() {
-    install_logger();
     let clock = ManualClock::new();
     let (timer, fired) = recording(one_shard().drive(Drive::Manual).clock(clock.clone()));
     (0..10).for_each(|id| arm(&timer, ms(id), id));
@@ -207,23 +178,9 @@ fn an_engine_turned_by_hand_drains_what_is_due() {
     assert_eq!(sorted(rest.iter().map(|it| it.payload)), (5..10).collect::<Vec<_>>());
 }
 
-#[test]
-fn a_shutdown_inside_a_handler_is_an_error() {
-    install_logger();
-    let (sender, receiver) = channel();
-    let timer = reflexive(one_shard(), move |timer: &Timer<u64>, _| {
-        sender.send(timer.shutdown(Shutdown::FireAll, secs(60)).map(|_| ())).unwrap();
-    });
-    timer.schedule_key(Duration::ZERO, 1).unwrap();
-    assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
-    assert_eq!(timer.state(), EngineState::Started);
-    timer.stop().unwrap();
-}
-
 /// A stop waits for the handler that runs, not for all that is due.
 #[test]
 fn a_stop_does_not_wait_for_a_long_turn() {
-    install_logger();
     let (timer, let_go) = blocked();
     // All due in the turn that is under way or in the next one.
     (1..=1000).for_each(|id| arm(&timer, Duration::ZERO, id));
@@ -237,10 +194,12 @@ fn a_stop_does_not_wait_for_a_long_turn() {
     assert_eq!(rest.len(), 1000);
 }
 
+const SPINNING: [IdleStrategy; 2] =
+    [IdleStrategy::BusySpin, IdleStrategy::SpinThenPark { spin: HOUR }];
+
 #[test]
 fn waiting_for_a_spinning_engine_to_be_idle_ends() {
-    install_logger();
-    for idle in [IdleStrategy::BusySpin, IdleStrategy::SpinThenPark { spin: HOUR }] {
+    for idle in SPINNING {
         let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).idle(idle));
         arm(&timer, HOUR, 0);
         for round in 1..=50 {
@@ -253,34 +212,8 @@ fn waiting_for_a_spinning_engine_to_be_idle_ends() {
 }
 
 #[test]
-fn a_drain_of_a_spinning_engine_ends_with_its_last_timer() {
-    install_logger();
-    for idle in [IdleStrategy::BusySpin, IdleStrategy::SpinThenPark { spin: HOUR }] {
-        let (timer, _fired) = recording(one_shard().idle(idle));
-        let far = timer.schedule_key(HOUR, 1).unwrap();
-        let (done, drained) = channel();
-        let draining = timer.clone();
-        std::thread::spawn(move || {
-            let rest = draining.shutdown(Shutdown::Drain { until: Time::MAX }, Duration::MAX);
-            done.send(rest).unwrap();
-        });
-        wait_until("it drains", || timer.state() == EngineState::Draining);
-        assert!(drained.recv_timeout(ms(20)).is_err());
-        // Nobody wakes the worker for a cancel.
-        assert!(timer.cancel(far).won());
-        assert_eq!(drained.recv_timeout(secs(20)), Ok(Ok(vec![])));
-    }
-}
-
-#[test]
 fn an_engine_that_has_ended_its_drain_is_stopped() {
-    install_logger();
-    for (drive, starts) in [
-        (Drive::Workers, true),
-        (Drive::Workers, false),
-        (Drive::Manual, true),
-        (Drive::Manual, false),
-    ] {
+    for (drive, starts) in DRIVES.into_iter().flat_map(|drive| [(drive, true), (drive, false)]) {
         let (timer, _fired) = recording(one_shard().shards(2).drive(drive));
         if starts {
             arm(&timer, HOUR, 1);
@@ -301,7 +234,6 @@ fn an_engine_that_has_ended_its_drain_is_stopped() {
 
 #[test]
 fn waiting_for_an_engine_that_drains_ends_when_its_handlers_have_returned() {
-    install_logger();
     for mode in [Shutdown::Drain { until: Time::MAX }, Shutdown::FireAll] {
         let (timer, let_go) = blocked();
         let idle = waits_until_idle(&timer);
@@ -320,7 +252,6 @@ fn waiting_for_an_engine_that_drains_ends_when_its_handlers_have_returned() {
 
 #[test]
 fn a_shard_that_has_ended_its_drain_is_idle_beside_one_that_has_not() {
-    install_logger();
     let (timer, _fired) = recording(one_shard().shards(2));
     arm(&timer, HOUR, 1);
     let mode = Shutdown::Drain { until: Time::MAX };
@@ -347,26 +278,15 @@ impl Drop for Late {
 /// A shard has ended when its worker has done its part, whatever the handlers have left in that thread.
 #[test]
 fn the_thread_locals_of_a_worker_are_not_waited_for() {
-    install_logger();
-    for limit in [Some(secs(20)), None] {
-        let (let_go, gate) = channel();
-        let (running, runs) = channel();
-        let timer = one_shard().build().unwrap();
-        let keep = move || {
-            LATE.set(Some(Late(gate)));
-            running.send(()).unwrap();
-        };
-        let _ = timer.run_after(Duration::ZERO, keep).unwrap();
-        runs.recv_timeout(secs(20)).unwrap();
-        let (done, stopped) = channel();
-        std::thread::spawn(move || {
-            let rest = match limit {
-                Some(limit) => timer.shutdown(Shutdown::ReturnUnfired, limit),
-                None => timer.stop(),
-            };
-            done.send(rest.map(|rest| rest.len())).unwrap();
-        });
-        assert_eq!(stopped.recv_timeout(secs(20)), Ok(Ok(0)));
-        drop(let_go);
-    }
+    let (let_go, gate) = channel();
+    let (running, runs) = channel();
+    let timer = one_shard().build().unwrap();
+    let keep = move || {
+        LATE.set(Some(Late(gate)));
+        running.send(()).unwrap();
+    };
+    let _ = timer.run_after(Duration::ZERO, keep).unwrap();
+    runs.recv_timeout(secs(20)).unwrap();
+    assert!(timer.shutdown(Shutdown::ReturnUnfired, secs(20)).is_ok_and(|rest| rest.is_empty()));
+    drop(let_go);
 }

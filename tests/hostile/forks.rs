@@ -1,8 +1,8 @@
 //! A process that forks with engines in it: the child gets their memory, and none of their threads.
 
-use crate::arm;
-use crate::processes::alone;
-use crate::support::setup::{HOUR, one_shard, recording, us, wait_until};
+use crate::children::{forked, in_a_process_of_its_own};
+use crate::support::setup::{HOUR, recording, us, wait_until};
+use crate::{arm, one_shard};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -12,51 +12,9 @@ use tickwheel::{
 
 #[test]
 fn a_fork_is_refused_and_told() {
-    alone("forks::child_that_forks", &[]);
-}
-
-#[test]
-fn a_fork_with_the_same_process_id_is_told() {
-    alone("forks::child_that_forks_into_another_namespace", &[]);
-}
-
-#[test]
-fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
-    alone("forks::child_that_forks_beside_engines_without_workers", &[]);
-}
-
-#[test]
-fn a_future_that_was_armed_before_a_fork_ends_with_an_error() {
-    alone("forks::child_that_forks_with_futures", &[]);
-}
-
-#[test]
-fn a_driven_shard_does_not_go_along_with_a_fork() {
-    alone("forks::child_that_forks_with_a_driven_shard", &[]);
-}
-
-/// The exit status of `run` in a fork of this process.
-fn forked(run: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child runs on this thread alone; the allocator of the system survives a fork, and no lock that the
-    // child takes is held by another thread here.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "no fork");
-    if child == 0 {
-        // SAFETY: nothing is left of a child that hangs.
-        unsafe { libc::alarm(20) };
-        let fine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(false);
-        // SAFETY: ends the child without running anything of the parent's.
-        unsafe { libc::_exit(i32::from(!fine)) };
+    if in_a_process_of_its_own(a_fork_is_refused_and_told, &[]) {
+        return;
     }
-    let mut status = 0;
-    // SAFETY: waits for our own child.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
-}
-
-#[test]
-#[ignore = "run by a_fork_is_refused_and_told, alone in its process"]
-fn child_that_forks() {
     let (timer, fired) = recording(one_shard().shards(2));
     timer.schedule_key(HOUR, 1).unwrap();
     let kept = timer.schedule(HOUR, 2).unwrap();
@@ -70,13 +28,9 @@ fn child_that_forks() {
             && timer.stop() == Err(StopError::Forked)
             && {
                 timer.wait_idle();
+                drop(timer.clone());
                 // Its memory is whole: what was pending can be taken back here, too.
                 kept.cancel().won()
-            }
-            && {
-                let handle = timer.clone();
-                drop(handle);
-                true
             }
     });
     assert_eq!(status, 0);
@@ -103,8 +57,10 @@ fn child_that_forks() {
 
 /// The first process of a container is number 1, and so is that of a container which it makes by a fork.
 #[test]
-#[ignore = "run by a_fork_with_the_same_process_id_is_told, alone in its process"]
-fn child_that_forks_into_another_namespace() {
+fn a_fork_with_the_same_process_id_is_told() {
+    if in_a_process_of_its_own(a_fork_with_the_same_process_id_is_told, &[]) {
+        return;
+    }
     // SAFETY: a system call about numbers; what it may say is that it is not allowed.
     let may_be_first = |flags| unsafe { libc::unshare(flags) } == 0;
     let status = forked(|| {
@@ -136,8 +92,10 @@ fn child_that_forks_into_another_namespace() {
 }
 
 #[test]
-#[ignore = "run by an_engine_that_is_turned_by_hand_goes_along_with_a_fork, alone in its process"]
-fn child_that_forks_beside_engines_without_workers() {
+fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
+    if in_a_process_of_its_own(an_engine_that_is_turned_by_hand_goes_along_with_a_fork, &[]) {
+        return;
+    }
     let (running, fired) = recording(one_shard().drive(Drive::Manual));
     let (stopped, _fired) = recording(one_shard().drive(Drive::Manual));
     for timer in [&running, &stopped] {
@@ -167,11 +125,13 @@ fn child_that_forks_beside_engines_without_workers() {
 }
 
 #[test]
-#[ignore = "run by a_future_that_was_armed_before_a_fork.., alone in its process"]
-fn child_that_forks_with_futures() {
+fn a_future_that_was_armed_before_a_fork_ends_with_an_error() {
     struct Quiet;
     impl Wake for Quiet {
         fn wake(self: Arc<Self>) {}
+    }
+    if in_a_process_of_its_own(a_future_that_was_armed_before_a_fork_ends_with_an_error, &[]) {
+        return;
     }
     let other = Waker::from(Arc::new(Quiet));
     let [mut same, mut other] = [Waker::noop(), &other].map(Context::from_waker);
@@ -205,8 +165,10 @@ fn child_that_forks_with_futures() {
 }
 
 #[test]
-#[ignore = "run by a_driven_shard_does_not_go_along_with_a_fork, alone in its process"]
-fn child_that_forks_with_a_driven_shard() {
+fn a_driven_shard_does_not_go_along_with_a_fork() {
+    if in_a_process_of_its_own(a_driven_shard_does_not_go_along_with_a_fork, &[]) {
+        return;
+    }
     let (timer, fired) = recording(one_shard());
     let mut shard = Some(timer.drive_shard(0).unwrap());
     arm(&timer, Duration::ZERO, 1);

@@ -9,7 +9,8 @@
 //! | `clocks` | clocks that panic |
 //! | `endings` | shutdown and its modes; drops that must not wait |
 //! | `reentrant` | calls out of a closure that runs already, and out of the end of a thread |
-//! | `processes` | what needs a process of its own: a slewed clock, descriptors |
+//! | `children` | processes of a test's own |
+//! | `processes` | what needs one: a slewed clock, descriptors |
 //! | `forks` | a fork, which does too |
 
 #[allow(
@@ -22,19 +23,20 @@ mod support {
     pub(crate) mod setup;
 }
 
+#[cfg(target_os = "linux")]
+mod children;
 mod clocks;
 mod endings;
 #[cfg(target_os = "linux")]
 mod forks;
 mod panics;
+#[cfg(target_os = "linux")]
 mod processes;
 mod reentrant;
 
-use std::sync::Arc;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use tickwheel::Timer;
+use tickwheel::{Builder, Drive, Timer};
 
 struct PanickingLogger;
 
@@ -50,7 +52,7 @@ impl log::Log for PanickingLogger {
     fn flush(&self) {}
 }
 
-/// To be called first in each test.
+/// To be called first in each test that uses no [`one_shard`].
 fn install_logger() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -59,30 +61,16 @@ fn install_logger() {
     });
 }
 
+/// With the logger that panics: one unpinned shard.
+fn one_shard() -> Builder {
+    install_logger();
+    support::setup::one_shard()
+}
+
+const DRIVES: [Drive; 2] = [Drive::Workers, Drive::Manual];
+
 /// Schedules a timer whose name does not matter.
 #[track_caller]
 fn arm<T: Send + 'static>(timer: &Timer<T>, delay: Duration, payload: T) {
     timer.schedule_key(delay, payload).expect("the engine takes it");
-}
-
-/// A value whose destructor panics once it is armed, and whose clones are counted.
-struct Bomb {
-    armed: Arc<AtomicBool>,
-    drops: Arc<AtomicU32>,
-}
-
-impl Bomb {
-    fn new(armed: &Arc<AtomicBool>, drops: &Arc<AtomicU32>) -> Self {
-        Self { armed: Arc::clone(armed), drops: Arc::clone(drops) }
-    }
-}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        self.drops.fetch_add(1, Ordering::SeqCst);
-        // A panic on top of a panic ends the process by the language's own rule.
-        if self.armed.load(Ordering::SeqCst) && !std::thread::panicking() {
-            panic!("a bomb");
-        }
-    }
 }

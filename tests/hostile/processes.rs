@@ -1,40 +1,17 @@
-//! What needs a process of its own. Each test runs this program again, for one of the ignored tests.
+//! What needs a process of its own.
 
-use crate::arm;
-use crate::support::setup::{one_shard, recording, us, wait_until};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use crate::children::in_a_process_of_its_own;
+use crate::support::setup::{ms, recording, us, wait_until};
+use crate::{arm, one_shard};
+use std::path::PathBuf;
+use std::time::Instant;
 use tickwheel::Builder;
 
-/// Runs one of the ignored tests, by its whole name, in a process of its own.
-pub(crate) fn alone(test: &str, environment: &[(&str, &std::ffi::OsStr)]) {
-    let program = std::env::current_exe().unwrap();
-    let mut child = Command::new(program);
-    child.args([test, "--exact", "--ignored", "--nocapture"]);
-    child.envs(environment.iter().copied());
-    let output = child.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && told.contains("1 passed"), "{told}\n{errors}");
-}
-
-#[cfg(target_os = "linux")]
 #[test]
 fn an_engine_opens_no_descriptor() {
-    alone("processes::child_that_counts_descriptors", &[]);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn never_early_on_a_clock_that_is_slewed() {
-    let Some(shim) = shim::build() else { return eprintln!("skipped: no C compiler") };
-    alone("processes::child_on_a_slewed_clock", &[("LD_PRELOAD", shim.as_os_str())]);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by an_engine_opens_no_descriptor, alone in its process"]
-fn child_that_counts_descriptors() {
+    if in_a_process_of_its_own(an_engine_opens_no_descriptor, &[]) {
+        return;
+    }
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = open();
     let (timer, fired) = recording(Builder::new().shards(8).routing(tickwheel::Routing::Spread));
@@ -45,10 +22,16 @@ fn child_that_counts_descriptors() {
 }
 
 /// Every clock that the standard library reads here runs between 11 % slow and 11 % fast, by turns.
-#[cfg(target_os = "linux")]
 #[test]
-#[ignore = "run by never_early_on_a_clock_that_is_slewed, alone in its process and with a shim"]
-fn child_on_a_slewed_clock() {
+fn never_early_on_a_clock_that_is_slewed() {
+    let there = std::env::var_os("LD_PRELOAD").map(PathBuf::from);
+    let Some(shim) = there.or_else(shim::build) else {
+        return eprintln!("skipped: no C compiler");
+    };
+    let preloaded = [("LD_PRELOAD", shim.as_os_str())];
+    if in_a_process_of_its_own(never_early_on_a_clock_that_is_slewed, &preloaded) {
+        return;
+    }
     let (sender, receiver) = std::sync::mpsc::channel();
     let timer = one_shard()
         .tick(us(1))
@@ -56,35 +39,25 @@ fn child_on_a_slewed_clock() {
             sender.send((expired.payload, Instant::now())).unwrap();
         })
         .unwrap();
-    let (mut early, mut fired, mut checked) = (Vec::new(), 0, 0u32);
+    let (mut early, mut fired) = (Vec::new(), 0);
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(1500) {
+    while start.elapsed() < ms(1500) {
         // Many a schedule between two readings of the clock, as on a busy server.
-        for n in 0..200u32 {
-            let delay = us(u64::from(n % 7) * 40);
-            let due = Instant::now() + delay;
-            timer.schedule_key(delay, due).unwrap();
-            checked += 1;
+        for n in 0..200 {
+            let delay = us(n % 7 * 40);
+            timer.schedule_key(delay, Instant::now() + delay).unwrap();
         }
         for (due, at) in receiver.try_iter() {
             fired += 1;
-            if at < due {
-                early.push(due - at);
-            }
+            early.extend((at < due).then(|| due - at));
         }
     }
     timer.wait_idle();
-    assert!(fired > 1000, "{fired} of {checked} fired");
-    assert!(
-        early.is_empty(),
-        "{} of {fired} were early, up to {:?}",
-        early.len(),
-        early.iter().max()
-    );
+    assert!(fired > 1000, "{fired} fired");
+    assert!(early.is_empty(), "{} of {fired} were early: {:?}", early.len(), early.iter().max());
     timer.stop().unwrap();
 }
 
-#[cfg(target_os = "linux")]
 mod shim {
     use std::path::PathBuf;
     use std::process::Command;

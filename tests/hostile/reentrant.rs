@@ -1,12 +1,12 @@
 //! Calls from where one does not expect them: out of a closure that runs already, out of the end of a thread.
 
-use crate::install_logger;
-use crate::support::setup::{HOUR, ms, one_shard, rate, secs};
+use crate::support::setup::{HOUR, ms, rate, secs, wait_until};
+use crate::{DRIVES, one_shard};
 use std::cell::RefCell;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, Key, Timer, TimerTask, TurnError};
+use tickwheel::{Drive, Timer, TurnError};
 
 /// Runs `test` on a thread of its own; fails if it does not end.
 #[track_caller]
@@ -22,23 +22,21 @@ fn must_end(test: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn a_repeating_closure_that_cancels_itself_and_runs_itself_by_hand() {
-    install_logger();
-    for drive in [Drive::Manual, Drive::Workers] {
+    for drive in DRIVES {
         must_end(move || {
             let timer = one_shard().drive(drive).build().unwrap();
-            let (own, calls) =
-                (Arc::new(OnceLock::<Key<TimerTask>>::new()), Arc::new(Mutex::new(0)));
-            let (key, counted, weak) = (Arc::clone(&own), Arc::clone(&calls), timer.downgrade());
-            let (tell, told) = channel();
+            let ((name, own), (tell, told)) = (channel(), channel());
+            let calls = Arc::new(Mutex::new(0));
+            let (counted, weak) = (Arc::clone(&calls), timer.downgrade());
             let run = move || {
                 *counted.lock().unwrap() += 1;
                 let timer = weak.upgrade().expect("the test has it");
                 // The closure is at work: once more within itself is nothing.
-                timer.cancel(*key.wait_for()).into_payload().expect("it repeats").run();
+                timer.cancel(own.recv().unwrap()).into_payload().expect("it repeats").run();
                 tell.send(()).unwrap();
             };
             let key = timer.repeat(Duration::ZERO, rate(ms(1)), run).unwrap();
-            own.set(key).unwrap();
+            name.send(key).unwrap();
             // At the next tick, with a worker or by hand.
             std::thread::sleep(ms(3));
             let _ = timer.turn();
@@ -49,25 +47,8 @@ fn a_repeating_closure_that_cancels_itself_and_runs_itself_by_hand() {
     }
 }
 
-/// A cell that is filled a moment later, by the thread that has just made the timer.
-trait WaitFor<T> {
-    fn wait_for(&self) -> &T;
-}
-
-impl<T> WaitFor<T> for OnceLock<T> {
-    fn wait_for(&self) -> &T {
-        loop {
-            match self.get() {
-                Some(value) => return value,
-                None => std::thread::yield_now(),
-            }
-        }
-    }
-}
-
 #[test]
 fn a_repeating_closure_that_runs_elsewhere_is_not_waited_for() {
-    install_logger();
     must_end(|| {
         let timer = one_shard().build().unwrap();
         let lock = Arc::new(Mutex::new(0));
@@ -103,7 +84,6 @@ impl Drop for AtTheEnd {
 
 #[test]
 fn the_last_timer_of_an_engine_in_a_thread_local() {
-    install_logger();
     let works: [fn(&Timer); 3] = [
         |_| (),
         |timer| assert!(timer.stop().is_ok()),
@@ -116,17 +96,20 @@ fn the_last_timer_of_an_engine_in_a_thread_local() {
         for (drive, starts) in
             [(Drive::Manual, true), (Drive::Workers, true), (Drive::Workers, false)]
         {
+            let payload = Arc::new(());
+            let alive = Arc::downgrade(&payload);
             must_end(move || {
                 // Used before the engine is, so it is destroyed after all that the engine keeps for this thread.
                 KEPT.with_borrow(|kept| assert!(kept.is_none()));
                 let timer = one_shard().drive(drive).build().unwrap();
                 if starts {
-                    let _ = timer.run_after(HOUR, || ()).unwrap();
+                    let _ = timer.run_after(HOUR, move || drop(payload)).unwrap();
                 }
                 timer.wait_idle();
                 let _ = timer.turn();
                 KEPT.set(Some(AtTheEnd { timer, work }));
             });
+            wait_until("the payload is dropped", || alive.strong_count() == 0);
         }
     }
 }
