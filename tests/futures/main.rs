@@ -2,6 +2,7 @@
 //!
 //! | room | what is inside |
 //! |---|---|
+//! | `children` | processes of a test's own |
 //! | `rig` | an engine turned by hand, wakers that count, an executor of a few lines |
 //! | `sleep` | `Sleep`: when it is ready, what it costs, how it ends |
 //! | `combined` | `Timeout` and `Interval` |
@@ -23,6 +24,9 @@ mod support {
     pub(crate) mod setup;
 }
 
+#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[path = "../hostile/children.rs"]
+mod children;
 mod combined;
 mod hostile;
 mod model;

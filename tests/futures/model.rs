@@ -7,7 +7,7 @@ use crate::support::setup::stress;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tickwheel::{Sleep, SleepError, Time, WheelKind};
+use tickwheel::{Sleep, SleepError, Time, WheelKind, When};
 
 const TICK: u64 = 1_000_000;
 const BELLS: usize = 4;
@@ -22,6 +22,7 @@ struct Entry {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
+    /// Whether its first poll asks if the deadline has passed.
     Unarmed {
         look: bool,
     },
@@ -56,25 +57,21 @@ impl Model {
     }
 
     fn sleep(&mut self, random: &mut Random) {
-        let (deadline, when) = self.deadline(random);
-        let look = matches!(when, When::At(_));
-        let sleep = match when {
-            When::After(delay) => self.rig.timer.sleep(delay),
-            When::At(time) => self.rig.timer.sleep(time),
-        };
+        let (deadline, when, look) = self.deadline(random);
+        let sleep = self.rig.timer.sleep(when);
         assert_eq!(sleep.deadline().as_nanos(), deadline);
         self.entries.push(Entry { sleep, deadline, stage: Stage::Unarmed { look } });
     }
 
-    fn deadline(&self, random: &mut Random) -> (u64, When) {
+    /// Chooses a deadline: in nanoseconds, as a delay or as a point, and whether it is a point, which may have passed.
+    fn deadline(&self, random: &mut Random) -> (u64, When, bool) {
         let far = if random.chance(80) { 20 * TICK } else { 5_000 * TICK };
         let ahead = 1 + random.below(far);
         if random.chance(50) {
-            return (self.now + ahead, When::After(Duration::from_nanos(ahead)));
+            return (self.now + ahead, Duration::from_nanos(ahead).into(), false);
         }
-        // Some of them have passed.
         let deadline = (self.now + ahead).saturating_sub(5 * TICK);
-        (deadline, When::At(Time::from_nanos(deadline)))
+        (deadline, Time::from_nanos(deadline).into(), true)
     }
 
     fn poll(&mut self, which: usize, bell: usize) {
@@ -91,15 +88,12 @@ impl Model {
     }
 
     fn reset(&mut self, which: usize, random: &mut Random) {
-        let (deadline, when) = self.deadline(random);
+        let (deadline, when, look) = self.deadline(random);
         let entry = &mut self.entries[which];
-        match when {
-            When::After(delay) => entry.sleep.reset(delay),
-            When::At(time) => entry.sleep.reset(time),
-        }
+        entry.sleep.reset(when);
         entry.deadline = deadline;
         if !matches!(entry.stage, Stage::Armed(_)) {
-            entry.stage = Stage::Unarmed { look: matches!(when, When::At(_)) };
+            entry.stage = Stage::Unarmed { look };
         }
     }
 
@@ -127,11 +121,6 @@ impl Model {
         }
         assert_eq!(self.rig.timer.pending(), (0..BELLS).map(armed).sum::<usize>());
     }
-}
-
-enum When {
-    After(Duration),
-    At(Time),
 }
 
 fn run(seed: u64, steps: u64) {

@@ -2,11 +2,12 @@
 
 use crate::rig::{Bell, Rig, block_on, poll, wakers};
 use crate::support::setup::{HOUR, ms, secs, us};
+use std::future::pending;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    EngineState, MissedTicks, PinState, ScheduleErrorKind, Shutdown, Time, Timer, When,
+    Elapsed, EngineState, MissedTicks, PinState, ScheduleErrorKind, Shutdown, Time, Timer, When,
 };
 
 #[test]
@@ -26,41 +27,6 @@ fn it_is_ready_at_its_deadline_and_wakes_once() {
         assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
     }
     assert_eq!((rig.timer.stats().scheduled(), rig.timer.stats().fired()), (1, 1));
-}
-
-#[test]
-fn the_deadline_counts_from_the_making() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut sleep = rig.timer.sleep(ms(5));
-    assert_eq!(sleep.deadline(), Time::ZERO + ms(5));
-    rig.clock.advance(ms(3));
-    assert!(poll(&mut sleep, &bell).is_pending());
-    rig.pass(ms(2));
-    assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
-}
-
-#[test]
-fn a_ready_future_costs_no_timer() {
-    let rig = Rig::new();
-    rig.clock.advance(secs(10));
-    let now = rig.timer.now();
-    let ready = [
-        rig.timer.sleep(ms(0)),
-        rig.timer.sleep(now),
-        rig.timer.sleep(now - ms(1)),
-        rig.timer.sleep(Instant::now() - ms(1)),
-    ];
-    for mut sleep in ready {
-        assert_eq!(poll(&mut sleep, &Bell::new()), Poll::Ready(Ok(())));
-        assert!(sleep.is_elapsed());
-    }
-    drop(rig.timer.sleep(HOUR));
-    assert_eq!(rig.timer.stats().scheduled(), 0);
-    let (mut ahead, bell) = (rig.timer.sleep(now + us(1)), Bell::new());
-    assert!(poll(&mut ahead, &bell).is_pending(), "not a microsecond before its time");
-    rig.pass(ms(1));
-    assert_eq!((poll(&mut ahead, &bell), bell.rings()), (Poll::Ready(Ok(())), 1));
 }
 
 #[test]
@@ -107,43 +73,6 @@ fn the_end_of_the_scale_never_passes() {
 }
 
 #[test]
-fn dropping_it_cancels_and_wakes_nobody() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut sleep = rig.timer.sleep(ms(5));
-    assert!(poll(&mut sleep, &bell).is_pending());
-    drop(sleep);
-    assert_eq!((rig.timer.pending(), wakers(&bell), bell.rings()), (0, 0, 0));
-    assert_eq!((rig.pass(HOUR), rig.timer.stats().cancelled()), (0, 1));
-    // After it has fired there is nothing to cancel.
-    let mut sleep = rig.timer.sleep(ms(5));
-    assert!(poll(&mut sleep, &bell).is_pending());
-    rig.pass(ms(5));
-    drop(sleep);
-    assert_eq!((rig.timer.stats().cancelled(), rig.timer.stats().fired()), (1, 1));
-}
-
-#[test]
-fn the_same_waker_is_kept_and_another_one_takes_its_place() {
-    let rig = Rig::new();
-    let (first, second) = (Bell::new(), Bell::new());
-    let mut sleep = rig.timer.sleep(ms(5));
-    for _ in 0..3 {
-        assert!(poll(&mut sleep, &first).is_pending());
-        assert_eq!((wakers(&first), wakers(&second)), (1, 0));
-    }
-    for (polled, other) in [(&second, &first), (&first, &second), (&second, &first)] {
-        assert!(poll(&mut sleep, polled).is_pending());
-        assert_eq!((wakers(polled), wakers(other)), (1, 0));
-    }
-    let stats = rig.timer.stats();
-    assert_eq!((stats.scheduled(), stats.pending), (1, 1), "no further timer");
-    rig.pass(ms(5));
-    assert_eq!((first.rings(), second.rings()), (0, 1));
-    assert_eq!(poll(&mut sleep, &first), Poll::Ready(Ok(())));
-}
-
-#[test]
 fn pushing_out_sends_nothing_and_the_waker_stays() {
     let rig = Rig::new();
     let bell = Bell::new();
@@ -158,30 +87,6 @@ fn pushing_out_sends_nothing_and_the_waker_stays() {
     assert_eq!((rig.pass(ms(599)), bell.rings()), (0, 0));
     assert_eq!((rig.pass(ms(1)), bell.rings()), (1, 1));
     assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
-}
-
-#[test]
-fn reset_pulls_in_and_starts_anew() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut sleep = rig.timer.sleep(HOUR);
-    sleep.reset(secs(60));
-    assert_eq!(rig.timer.stats().scheduled(), 0, "no timer before the first poll");
-    assert!(poll(&mut sleep, &bell).is_pending());
-    sleep.reset(ms(5));
-    assert_eq!(sleep.deadline(), Time::ZERO + ms(5));
-    assert_eq!((rig.pass(ms(5)), bell.rings()), (1, 1), "woken without another poll");
-    sleep.reset(ms(5));
-    assert_eq!((rig.pass(ms(5)), bell.rings()), (0, 1), "its waker is spent");
-    sleep.reset(ms(5));
-    assert!(!sleep.is_elapsed() && poll(&mut sleep, &bell).is_pending());
-    rig.pass(ms(5));
-    assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
-    sleep.reset(ms(5));
-    assert!(poll(&mut sleep, &bell).is_pending());
-    sleep.reset(ms(0));
-    rig.pass(ms(1));
-    assert_eq!((poll(&mut sleep, &bell), rig.timer.pending()), (Poll::Ready(Ok(())), 0));
 }
 
 #[test]
@@ -251,13 +156,29 @@ fn firing_all_makes_it_ready() {
 }
 
 #[test]
-fn the_shared_engine_sleeps() {
-    let start = Instant::now();
-    block_on(tickwheel::sleep(ms(20)));
-    assert!(start.elapsed() >= ms(20));
-    let until = Instant::now() + ms(20);
-    block_on(tickwheel::sleep_until(until));
-    assert!(Instant::now() >= until);
+fn the_shared_engine_sleeps_times_out_and_ticks() {
+    let not_before = |until: Instant| assert!(Instant::now() >= until);
+    let until = || Instant::now() + ms(10);
+    let slept = until();
+    block_on(tickwheel::sleep(ms(10)));
+    not_before(slept);
+    let slept = until();
+    block_on(tickwheel::sleep_until(slept));
+    not_before(slept);
+    let timed = until();
+    assert_eq!(block_on(tickwheel::timeout(ms(10), pending::<()>())), Err(Elapsed));
+    not_before(timed);
+    let timed = until();
+    assert_eq!(block_on(tickwheel::timeout_at(timed, pending::<()>())), Err(Elapsed));
+    not_before(timed);
+    assert_eq!(block_on(tickwheel::timeout(HOUR, async { 7 })), Ok(7));
+    let third = until();
+    let mut interval = tickwheel::interval(ms(5));
+    (0..3).for_each(|_| _ = block_on(interval.tick()));
+    not_before(third);
+    let first = until();
+    block_on(tickwheel::interval_at(first, ms(5)).tick());
+    not_before(first);
     assert_eq!(tickwheel::global().unwrap().state(), EngineState::Started);
 }
 

@@ -5,7 +5,7 @@ use crate::support::setup::ms;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
-use tickwheel::{Builder, Drive, ManualClock, Sleep, SleepError, Timer};
+use tickwheel::{ManualClock, Sleep, SleepError};
 
 /// Notes its number when it is woken; the last of a few panics.
 struct Note {
@@ -83,16 +83,13 @@ impl Wake for Slow {
 
 #[test]
 fn lateness_counts_wakers_beside_a_slow_handler_hook() {
-    let clock = ManualClock::new();
-    let builder = Builder::new().shards(1).drive(Drive::Manual).clock(clock.clone());
-    let timer: Timer = builder.on_slow_handler(ms(1000), |_| ()).build().unwrap();
-    let waker = Waker::from(Arc::new(Slow(clock.clone())));
-    let mut sleeps: Vec<_> = (0..20).map(|_| timer.sleep(ms(10))).collect();
+    let rig = Rig::with(|builder| builder.on_slow_handler(ms(1000), |_| ()));
+    let waker = Waker::from(Arc::new(Slow(rig.clock.clone())));
+    let mut sleeps: Vec<_> = (0..20).map(|_| rig.timer.sleep(ms(10))).collect();
     for sleep in &mut sleeps {
         assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
     }
-    clock.advance(ms(10));
-    assert_eq!(timer.turn(), Ok(20));
-    let stats = timer.stats();
+    assert_eq!(rig.pass(ms(10)), 20);
+    let stats = rig.timer.stats();
     assert_eq!((stats.lateness().max(), stats.shards[0].handler_time.max()), (ms(95), ms(5)));
 }
