@@ -3,20 +3,18 @@
 use crate::support::random::Random;
 #[cfg(target_os = "linux")]
 use crate::support::system::takes_pages_back;
+use crate::{by_hand, support::setup::HOUR};
 use std::collections::HashSet;
 use std::time::Duration;
-use tickwheel::{Builder, Drive, Expired, Key, ManualClock, Timer};
-
-const HOUR: Duration = Duration::from_secs(3600);
+use tickwheel::{Builder, Expired, Key, ManualClock, Timer};
 
 #[cfg(not(target_os = "linux"))]
 fn takes_pages_back() -> bool {
     false
 }
 
-fn by_hand() -> Timer<u64> {
-    let builder = Builder::new().shards(1).clock(ManualClock::new()).drive(Drive::Manual);
-    builder.build_with(|_: Expired<u64>| ()).unwrap()
+fn engine() -> Timer<u64> {
+    by_hand(&ManualClock::new()).build_with(|_: Expired<u64>| ()).unwrap()
 }
 
 fn schedule(timer: &Timer<u64>, count: u64) -> Vec<Key<u64>> {
@@ -46,7 +44,7 @@ fn assert_stale(timer: &Timer<u64>, keys: &[Key<u64>]) {
 fn keys_stay_stale_when_their_nodes_come_back_from_the_system() {
     let _alone = crate::alone();
     const BURST: u64 = 200_000;
-    let timer = by_hand();
+    let timer = engine();
     let mut stale: Vec<Key<u64>> = Vec::new();
     for round in 0..3 {
         let keys = schedule(&timer, BURST);
@@ -71,11 +69,12 @@ fn keys_stay_stale_when_their_nodes_come_back_from_the_system() {
 fn memory_of_large_payloads_is_given_back_as_well() {
     let _alone = crate::alone();
     const BURST: usize = 20_000;
-    let builder = Builder::new().shards(1).clock(ManualClock::new()).drive(Drive::Manual);
+    let builder = by_hand(&ManualClock::new());
     let timer = builder.build_with(|_: Expired<[u8; 4096]>| ()).unwrap();
     let keys: Vec<_> = (0..BURST).map(|_| timer.schedule_key(HOUR, [1; 4096]).unwrap()).collect();
-    assert_eq!(timer.turn(), Ok(0));
     let held = || timer.stats().shards[0].held_bytes;
+    assert!(held() > 4096 * BURST as u64, "nodes count before the first turn");
+    assert_eq!(timer.turn(), Ok(0));
     let full = held();
     assert!(full > 4096 * BURST as u64);
     assert!(keys.iter().all(|key| timer.cancel(*key).won()));
@@ -85,40 +84,11 @@ fn memory_of_large_payloads_is_given_back_as_well() {
     }
 }
 
-/// Others arm and cancel all the while. Whoever gets a node of the burst gets it alone.
-#[test]
-fn threads_take_nodes_while_memory_is_given_back() {
-    let _alone = crate::alone();
-    const BURST: u64 = 150_000;
-    let timer: Timer<u64> = Builder::new().shards(1).build_with(|_: Expired<u64>| ()).unwrap();
-    for _ in 0..4 {
-        std::thread::scope(|scope| {
-            for thread in 1..=2 {
-                let timer = &timer;
-                scope.spawn(move || {
-                    let mut random = Random::new(thread);
-                    let mut keys = schedule(timer, BURST);
-                    while !keys.is_empty() {
-                        for _ in 0..64.min(keys.len()) {
-                            let at = random.below(keys.len() as u64) as usize;
-                            assert!(timer.cancel(keys.swap_remove(at)).won());
-                        }
-                        let own = schedule(timer, random.below(64));
-                        cancel_all(timer, &own);
-                    }
-                });
-            }
-        });
-        timer.wait_idle();
-        assert_eq!(timer.pending(), 0);
-    }
-    assert_eq!(timer.stop().unwrap().len(), 0);
-}
-
 #[cfg(target_os = "linux")]
 mod resident {
     use super::*;
-    use std::process::Command;
+    use crate::children::in_a_process_of_its_own;
+    use crate::churn;
     use std::time::Instant;
 
     /// Five million take a debug build too long.
@@ -133,33 +103,27 @@ mod resident {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    fn alone_in_a_process(test: &str) {
-        if !takes_pages_back() {
-            return;
-        }
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args([
-            &format!("given_back::resident::{test}"),
-            "--exact",
-            "--ignored",
-            "--nocapture",
-        ]);
-        let output = child.output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && told.contains("1 passed"), "{told}\n{errors}");
-        let figures = told.lines().filter(|line| line.starts_with("resident"));
-        figures.for_each(|line| println!("{line}"));
-    }
-
     #[test]
     fn a_burst_leaves_at_most_a_quarter_of_its_memory() {
-        alone_in_a_process("child_with_a_burst");
+        if takes_pages_back()
+            && !in_a_process_of_its_own(a_burst_leaves_at_most_a_quarter_of_its_memory, &[])
+        {
+            burst(25, |_| ());
+        }
     }
 
     #[test]
     fn a_burst_that_is_cancelled_at_random_leaves_at_most_a_third_of_its_memory() {
-        alone_in_a_process("child_with_a_burst_in_disorder");
+        let this = a_burst_that_is_cancelled_at_random_leaves_at_most_a_third_of_its_memory;
+        if takes_pages_back() && !in_a_process_of_its_own(this, &[]) {
+            // Two threads' magazines keep 248 rows of nodes, an eighth of a million.
+            burst(33, |keys| {
+                let mut random = Random::new(7);
+                for at in (1..keys.len()).rev() {
+                    keys.swap(at, random.below(at as u64 + 1) as usize);
+                }
+            });
+        }
     }
 
     fn burst(most_left: u64, order: impl FnOnce(&mut Vec<Key<u64>>)) {
@@ -199,22 +163,15 @@ mod resident {
 
     #[test]
     fn a_backlog_of_messages_leaves_at_most_a_quarter_of_its_memory() {
-        alone_in_a_process("child_with_a_backlog");
-    }
-
-    #[test]
-    #[ignore = "run by a_backlog_of_messages_leaves_at_most_a_quarter_of_its_memory, alone in its process"]
-    fn child_with_a_backlog() {
-        let timer = by_hand();
-        let pairs = |count| {
-            for _ in 0..count {
-                assert!(timer.cancel(timer.schedule_key(HOUR, 0).unwrap()).won());
-            }
-        };
-        pairs(100_000);
+        let this = a_backlog_of_messages_leaves_at_most_a_quarter_of_its_memory;
+        if !takes_pages_back() || in_a_process_of_its_own(this, &[]) {
+            return;
+        }
+        let timer = engine();
+        churn(&timer, 100_000);
         assert_eq!(timer.turn(), Ok(0));
         let before = resident();
-        pairs(2_000_000);
+        churn(&timer, 2_000_000);
         let growth = resident() - before;
         // Lies behind all of it, so that the allocator cannot shrink its heap.
         let last = vec![7; 10_000];
@@ -224,23 +181,5 @@ mod resident {
         assert!(growth > 20_000, "two words per message");
         assert!(left <= growth / 4, "{left} of {growth} KiB are left");
         assert!(last.iter().all(|byte| *byte == 7));
-    }
-
-    #[test]
-    #[ignore = "run by a_burst_leaves_at_most_a_quarter_of_its_memory, alone in its process"]
-    fn child_with_a_burst() {
-        burst(25, |_| ());
-    }
-
-    #[test]
-    #[ignore = "run by a_burst_that_is_cancelled_at_random.., alone in its process"]
-    fn child_with_a_burst_in_disorder() {
-        // Two threads' magazines keep 248 rows of nodes, an eighth of a million.
-        burst(33, |keys| {
-            let mut random = Random::new(7);
-            for at in (1..keys.len()).rev() {
-                keys.swap(at, random.below(at as u64 + 1) as usize);
-            }
-        });
     }
 }

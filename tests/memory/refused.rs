@@ -1,79 +1,243 @@
-//! No memory for what grows with the number of timers: the call says so, and all that was accepted lives on.
+//! No memory for what grows with the number of timers, or for what a timer's own thread files: blocks of the log, chunks
+//! of the wheel. The call says so, and all that was accepted lives on.
+//!
+//! Each test has a process of its own: the limit on mappings is the process's, and while one test refuses memory, no
+//! other test's thread may begin.
 
 use crate::allocator::{refuse_from, refusing_from};
+use crate::by_hand;
+use crate::children::in_a_process_of_its_own;
+use crate::support::random::Random;
+use crate::support::setup::{ms, rate, secs};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
 use tickwheel::{
-    Builder, Drive, Expired, FixedTimer, Key, LocalTimer, ManualClock, MissedTicks, Settings,
+    EventLoopTimer, Expired, Key, LocalTimer, LoopTimer, ManualClock, ScheduleError,
+    ScheduleErrorKind, Settings, Time, Timer, WheelKind,
 };
-use tickwheel::{Period, ScheduleError, ScheduleErrorKind, Time, Timer};
 
-const DELAY: Duration = Duration::from_secs(1);
+const DELAY: Duration = secs(1);
 /// What a thread may have at a time: a block of the inbox. A table of a few hundred timers grows by more.
-const ALLOWED: usize = 12 * 1024;
-/// The same where a timer has no inbox.
-const ALLOWED_LOCALLY: usize = 4096;
+const BLOCK: usize = 12 * 1024;
+/// The wheels grow by 16 KiB and more at a time, the log by 8 KiB.
+const LESS_THAN_ENTRIES_NEED: [usize; 3] = [1, 1024, 8 * 1024];
+const KINDS: [WheelKind; 2] = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 1 << 16 }];
+/// More timers than a test schedules until some are refused.
+const MOST: u64 = 20_000;
+/// Later than any of them.
+const END: Time = Time::from_nanos(1 << 60);
 
-type Schedule = fn(&Timer<u64>, u64) -> Result<Key<u64>, ScheduleError<u64>>;
+type Scheduled = Result<Key<u64>, ScheduleError<u64>>;
 
-fn by_hand_builder(clock: &ManualClock) -> Builder {
-    Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual)
-}
-
-fn by_hand(clock: &ManualClock) -> Timer<u64> {
-    by_hand_builder(clock).build_with(|_: Expired<u64>| ()).unwrap()
-}
-
-/// Schedules until there is no memory, at another size of the table each time.
-fn refused_and_accepted(schedule: Schedule, before: u64) {
-    let clock = ManualClock::new();
-    let timer = by_hand(&clock);
-    let mut keys: Vec<_> = (0..before).map(|n| schedule(&timer, n).unwrap()).collect();
-    keys.reserve(100_000);
-    let mut next = before;
-    let refused = refusing_from(ALLOWED, || {
-        loop {
-            match schedule(&timer, next) {
-                Ok(key) => keys.push(key),
-                Err(refused) => return refused,
+/// Schedules timers, farther and farther away, until there is no memory, and then with memory again; how many were
+/// accepted.
+fn until_refused(
+    mut schedule: impl FnMut(Duration, u64) -> Scheduled,
+    before: u64,
+    allowed: usize,
+) -> usize {
+    (0..before).for_each(|n| _ = schedule(ms(n * 7), n).unwrap());
+    let (mut accepted, mut refused) = (before as usize, 0);
+    refusing_from(allowed, || {
+        for n in before..MOST {
+            match schedule(ms(n * 7), n) {
+                Ok(_) => accepted += 1,
+                Err(error) => {
+                    assert!(is_out_of_memory(&error, n), "{error}");
+                    refused += 1;
+                }
             }
-            next += 1;
-            assert!(next < before + 100_000, "a table that grows without memory");
+            if refused == 20 {
+                break;
+            }
         }
     });
-    assert_eq!(refused.kind(), &ScheduleErrorKind::OutOfMemory, "after {next} timers");
-    assert_eq!(refused.into_payload(), next);
-    assert_eq!(timer.pending() as u64, next, "the refused one does not count");
-    // A cancelled timer's memory serves the next one.
-    let last = keys.pop().unwrap();
-    assert!(timer.cancel(last).won());
-    keys.push(refusing_from(ALLOWED, || schedule(&timer, next)).unwrap());
+    assert_eq!(refused, 20, "of {accepted}");
     // With memory again, it grows.
-    keys.extend((0..500).map(|n| schedule(&timer, n).unwrap()));
-    assert_eq!(timer.pending(), keys.len());
-    clock.set(Time::ZERO + DELAY);
-    let fired: usize = std::iter::from_fn(|| Some(timer.turn().unwrap()).filter(|n| *n > 0)).sum();
-    assert_eq!(fired, keys.len(), "all that were accepted fire");
+    (0..500).for_each(|n| _ = schedule(ms(n), n).unwrap());
+    accepted + 500
+}
+
+fn engine(clock: &ManualClock) -> Timer<u64> {
+    by_hand(clock).build_with(|_: Expired<u64>| ()).unwrap()
 }
 
 #[test]
 fn a_timer_for_which_there_is_no_memory_comes_back() {
-    if crate::in_a_process_of_its_own() {
+    if in_a_process_of_its_own(a_timer_for_which_there_is_no_memory_comes_back, &[]) {
         return;
     }
-    let once: Schedule = |timer, n| timer.schedule_key(Time::ZERO + DELAY, n);
-    let handles: Schedule =
-        |timer, n| timer.schedule(Time::ZERO + DELAY, n).map(|held| held.detach());
-    let again: Schedule = |timer, n| {
-        let period = Period::fixed_rate(DELAY, MissedTicks::Skip).unwrap();
-        timer.schedule_periodic(Time::ZERO + DELAY, period, n)
-    };
+    type Schedule = fn(&Timer<u64>, Duration, u64) -> Scheduled;
+    let once: Schedule = |timer, delay, n| timer.schedule_key(delay, n);
+    let handles: Schedule = |timer, delay, n| timer.schedule(delay, n).map(|held| held.detach());
+    let again: Schedule = |timer, delay, n| timer.schedule_periodic(delay, rate(DELAY), n);
     for schedule in [once, handles, again] {
         for before in [1, 100, 1000, 3000] {
-            refused_and_accepted(schedule, before);
+            let clock = ManualClock::new();
+            let timer = engine(&clock);
+            let accepted = until_refused(|delay, n| schedule(&timer, delay, n), before, BLOCK);
+            assert_eq!(timer.pending(), accepted, "refused ones do not count");
+            clock.set(END);
+            let turns = std::iter::repeat_with(|| timer.turn().unwrap());
+            assert_eq!(turns.take_while(|fired| *fired > 0).sum::<usize>(), accepted);
         }
+    }
+}
+
+/// Schedules timers of a front until there is no memory; what was accepted fires in the end.
+fn comes_back<L: LoopTimer<Payload = u64>>(
+    timer: &mut L,
+    schedule: impl Fn(&mut L, Duration, u64) -> Scheduled,
+    before: u64,
+    allowed: usize,
+) -> usize {
+    let accepted = until_refused(|delay, n| schedule(timer, delay, n), before, allowed);
+    fire_all(timer, accepted);
+    accepted
+}
+
+fn fire_all(timer: &mut impl LoopTimer<Payload = u64>, accepted: usize) {
+    assert_eq!(timer.pending(), accepted, "refused ones do not count");
+    let mut fired = 0;
+    while timer.poll(END, |_| fired += 1).more {}
+    assert_eq!((fired, timer.pending()), (accepted, 0));
+}
+
+/// Timers before the first refusal, and bytes that are allowed at a time, where there is room for the timers, and none
+/// for their entries.
+fn without_entries() -> impl Iterator<Item = (u64, usize)> {
+    LESS_THAN_ENTRIES_NEED.into_iter().flat_map(|allowed| [(0, allowed), (5_000, allowed)])
+}
+
+#[test]
+fn a_timer_of_one_thread_for_which_there_is_no_memory_comes_back() {
+    if in_a_process_of_its_own(a_timer_of_one_thread_for_which_there_is_no_memory_comes_back, &[]) {
+        return;
+    }
+    let no_table = [1, 100, 1000].map(|before| (0, (before, 4096)));
+    let no_entry = without_entries().map(|case| (MOST as usize + 2000, case));
+    for (capacity, (before, allowed)) in no_table.into_iter().chain(no_entry) {
+        for kind in KINDS {
+            let mut timer = Settings::new().wheel(kind).capacity(capacity).build_local().unwrap();
+            let schedule =
+                |timer: &mut LocalTimer<_>, delay, n| timer.schedule(Time::ZERO, delay, n);
+            comes_back(&mut timer, schedule, before, allowed);
+        }
+        let mut timer = Settings::new().capacity(capacity).build_fixed(DELAY).unwrap();
+        comes_back(&mut timer, |timer, _, n| timer.schedule(Time::ZERO, n), before, allowed);
+    }
+}
+
+/// They wait in a list until the poll is over.
+#[test]
+fn a_fixed_timers_handler_gets_a_timer_without_room_back() {
+    if in_a_process_of_its_own(a_fixed_timers_handler_gets_a_timer_without_room_back, &[]) {
+        return;
+    }
+    let mut timer = Settings::new().capacity(4000).build_fixed(DELAY).unwrap();
+    (0..2000).for_each(|n| _ = timer.schedule(Time::ZERO, n).unwrap());
+    let (now, mut refused) = (Time::ZERO + DELAY, 0);
+    let polled = refusing_from(1, || {
+        timer.poll_with(now, |timer, _| {
+            refused += timer.schedule(now, 1).unwrap_err().into_payload() as usize;
+        })
+    });
+    assert!(refused > 100 && refused == polled.fired, "a list that grows without memory");
+    fire_all(&mut timer, 2000 - polled.fired);
+}
+
+#[test]
+fn an_event_loops_timer_whose_entry_finds_no_room_comes_back() {
+    if in_a_process_of_its_own(an_event_loops_timer_whose_entry_finds_no_room_comes_back, &[]) {
+        return;
+    }
+    for (kind, (before, allowed)) in
+        KINDS.into_iter().flat_map(|kind| without_entries().map(move |case| (kind, case)))
+    {
+        let builder = Settings::new().wheel(kind).max_pending(MOST as usize + 2000);
+        let mut timer = builder.clock(ManualClock::new()).build_with_waker(|| ()).unwrap();
+        // Nodes that are free; their entries die before the wheel hears of them.
+        let keys: Vec<Key<u64>> =
+            (0..MOST + 1500).map(|n| timer.remote().schedule(DELAY, n).unwrap()).collect();
+        assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+        let schedule =
+            |timer: &mut EventLoopTimer<_>, delay, n| timer.schedule(Time::ZERO, delay, n);
+        let accepted = comes_back(&mut timer, schedule, before, allowed);
+        assert_eq!(timer.stats().scheduled, MOST + 1500 + accepted as u64);
+        // Every permit is back.
+        let again = |n| timer.schedule(Time::ZERO, DELAY, n).is_ok();
+        assert_eq!((0..MOST + 3000).map(again).filter(|ok| *ok).count() as u64, MOST + 2000);
+    }
+}
+
+/// A tick: overdue, recent, near and far ones, and one that never fires.
+fn tick(random: &mut Random, hand: u64) -> u64 {
+    let far = 7 + 7 * random.below(7);
+    match random.below(6) {
+        0 => random.below(hand + 1),
+        1 => hand + 1 + random.below(64),
+        2 => u64::MAX,
+        _ => hand + random.below(1 << far),
+    }
+}
+
+/// What a wheel refuses has left no trace in it, and what it has accepted comes out in time.
+fn refused_by(mut wheel: impl Wheel, seed: u64) {
+    let mut random = Random::new(seed);
+    let (mut filed, mut due, mut refused) = (Vec::new(), Vec::with_capacity(100_000), 0);
+    let mut changed = None;
+    filed.reserve(100_000);
+    for round in 0..40 {
+        let allowed = [1, 2000, usize::MAX][random.below(3) as usize];
+        let count = random.below(1000);
+        refusing_from(allowed, || {
+            for _ in 0..count {
+                let deadline = tick(&mut random, wheel.hand());
+                let entry = Entry { deadline, index: filed.len() as u32, mark: 7 };
+                let before = (wheel.len(), wheel.next_deadline(), wheel.held_bytes());
+                if wheel.try_insert(entry) {
+                    filed.push(entry);
+                } else {
+                    refused += 1;
+                    let after = (wheel.len(), wheel.next_deadline(), wheel.held_bytes());
+                    if before != after || allowed == usize::MAX {
+                        changed = Some((before, after));
+                    }
+                }
+            }
+        });
+        // Not in there, where a panic has no memory either.
+        assert_eq!(changed, None);
+        if round % 4 == 3 {
+            let far = 3 * random.below(9);
+            let to = wheel.hand() + random.below(1 << far);
+            while wheel.advance(to, 100, &mut due) {}
+            assert!(due.iter().all(|entry| entry.deadline <= to));
+            assert!(wheel.next_deadline().is_none_or(|next| next > to));
+        }
+    }
+    assert!(refused > 300 && filed.len() > 3000, "{refused} refused, {} filed", filed.len());
+    while wheel.advance(u64::MAX, 1000, &mut due) {}
+    while wheel.has_backlog() {
+        wheel.take_backlog(1000, &mut due);
+    }
+    assert_eq!(wheel.len(), 0);
+    due.sort_unstable_by_key(|entry| entry.index);
+    assert_eq!(due, filed);
+}
+
+#[test]
+fn a_wheel_that_refuses_an_entry_stays_as_it_was() {
+    if in_a_process_of_its_own(a_wheel_that_refuses_an_entry_stays_as_it_was, &[]) {
+        return;
+    }
+    for seed in 0..4 {
+        refused_by(Hierarchical::new(), seed);
+        refused_by(Hashed::new(1 << 12), seed);
+        refused_by(Hashed::new(64), seed);
     }
 }
 
@@ -81,68 +245,47 @@ fn is_out_of_memory(refused: &ScheduleError<u64>, payload: u64) -> bool {
     refused.kind() == &ScheduleErrorKind::OutOfMemory && *refused.payload() == payload
 }
 
-/// The cycle of a periodic timer is a box of its own.
+/// Neither for the box of what it repeats, nor, where there is one, for its entry.
 #[test]
-fn a_periodic_timer_without_a_cycle_comes_back() {
-    if crate::in_a_process_of_its_own() {
+fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
+    if in_a_process_of_its_own(a_periodic_timer_for_which_there_is_no_memory_comes_back, &[]) {
         return;
     }
-    let period = Period::fixed_rate(DELAY, MissedTicks::Skip).unwrap();
-    let clock = ManualClock::new();
-    let timer = by_hand(&clock);
-    let mut local = LocalTimer::new(Duration::from_millis(1)).unwrap();
-    for n in 0..100 {
-        timer.schedule_periodic(DELAY, period, n).unwrap();
-        local.schedule_periodic(Time::ZERO, DELAY, period, n).unwrap();
+    let (period, clock) = (rate(DELAY), ManualClock::new());
+    let engine = engine(&clock);
+    let mut local = Settings::new().capacity(10).build_local().unwrap();
+    let mut of_a_loop = Settings::new().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+    // Nodes that are free.
+    assert!(engine.cancel(engine.schedule_key(DELAY, 0).unwrap()).won());
+    assert!(of_a_loop.cancel(of_a_loop.remote().schedule(DELAY, 0).unwrap()).won());
+    for allowed in [1, 2000] {
+        let [in_engine, in_local, in_loop] = refusing_from(allowed, || {
+            [
+                engine.schedule_periodic(DELAY, period, 7),
+                local.schedule_periodic(Time::ZERO, DELAY, period, 8),
+                of_a_loop.schedule_periodic(Time::ZERO, DELAY, period, 9),
+            ]
+        });
+        assert!(is_out_of_memory(&in_local.unwrap_err(), 8));
+        assert!(is_out_of_memory(&in_loop.unwrap_err(), 9));
+        match in_engine {
+            Err(error) => assert!(allowed == 1 && is_out_of_memory(&error, 7)),
+            // Its entry is made by its worker, later.
+            Ok(key) => assert!(allowed > 1 && engine.cancel(key).won()),
+        }
     }
-    let refused = refusing_from(1, || {
-        let error = local.schedule_periodic(Time::ZERO, DELAY, period, 8).unwrap_err();
-        local.schedule(Time::ZERO, DELAY, 9).unwrap();
-        (timer.schedule_periodic(DELAY, period, 7).unwrap_err(), error)
-    });
-    assert!(is_out_of_memory(&refused.0, 7) && is_out_of_memory(&refused.1, 8));
-    timer.schedule_periodic(DELAY, period, 7).unwrap();
+    assert_eq!((engine.pending(), local.pending(), of_a_loop.pending()), (0, 0, 0));
+    engine.schedule_periodic(DELAY, period, 7).unwrap();
     local.schedule_periodic(Time::ZERO, DELAY, period, 8).unwrap();
-    assert_eq!((timer.pending(), local.pending()), (101, 102));
-    clock.set(Time::ZERO + DELAY);
-    assert_eq!((timer.turn(), local.poll(Time::ZERO + DELAY, |_| ()).fired), (Ok(101), 102));
-}
-
-/// As [`refused_and_accepted`], for timers of one thread: schedules until `schedule` refuses.
-fn refused_locally(
-    mut schedule: impl FnMut(u64) -> Result<Key<u64>, ScheduleError<u64>>,
-    before: u64,
-) -> u64 {
-    (0..before).for_each(|n| _ = schedule(n).unwrap());
-    let refused = refusing_from(ALLOWED_LOCALLY, || {
-        (before..100_000)
-            .find_map(|n| schedule(n).err())
-            .expect("a table that grows without memory")
-    });
-    let accepted = *refused.payload();
-    assert!(is_out_of_memory(&refused, accepted));
-    (0..500).for_each(|n| _ = schedule(n).unwrap());
-    accepted + 500
-}
-
-#[test]
-fn a_timer_of_one_thread_for_which_there_is_no_memory_comes_back() {
-    if crate::in_a_process_of_its_own() {
-        return;
-    }
-    for before in [1, 100, 1000] {
-        let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
-        let count = refused_locally(|n| timer.schedule(Time::ZERO, DELAY, n), before);
-        assert_eq!(timer.poll(Time::ZERO + DELAY, |_| ()).fired as u64, count);
-        let mut fixed = FixedTimer::with_delay(DELAY);
-        let count = refused_locally(|n| fixed.schedule(Time::ZERO, n), before);
-        assert_eq!(fixed.poll(Time::ZERO + DELAY, |_| ()).fired as u64, count);
-    }
+    of_a_loop.schedule_periodic(Time::ZERO, DELAY, period, 9).unwrap();
+    let now = clock.advance(DELAY);
+    let polled = [local.poll(now, |_| ()), of_a_loop.poll(now, |_| ())];
+    assert_eq!((engine.turn(), polled.map(|polled| polled.fired)), (Ok(1), [1, 1]));
 }
 
 #[test]
 fn room_for_which_there_is_no_memory_is_not_made() {
-    if crate::in_a_process_of_its_own() {
+    if in_a_process_of_its_own(room_for_which_there_is_no_memory_is_not_made, &[]) {
         return;
     }
     let ms = Duration::from_millis(1);
@@ -165,12 +308,12 @@ fn room_for_which_there_is_no_memory_is_not_made() {
 /// The places of the first 64 threads come with the shard, those of later ones when they are needed.
 #[test]
 fn a_thread_without_a_place_gets_its_timer_back() {
-    if crate::in_a_process_of_its_own() {
+    if in_a_process_of_its_own(a_thread_without_a_place_gets_its_timer_back, &[]) {
         return;
     }
     const THREADS: usize = 70;
     let clock = ManualClock::new();
-    let [elsewhere, timer] = [by_hand(&clock), by_hand(&clock)];
+    let [elsewhere, timer] = [engine(&clock), engine(&clock)];
     // Free nodes for everybody.
     let keys: Vec<_> = (0..20_000).map(|n| timer.schedule_key(DELAY, n).unwrap()).collect();
     assert!(keys.iter().all(|key| timer.cancel(*key).won()));
@@ -184,7 +327,7 @@ fn a_thread_without_a_place_gets_its_timer_back() {
                 elsewhere.schedule_key(DELAY, 0).unwrap();
                 gate.wait();
                 let turn = one_by_one.lock().unwrap();
-                let answer = refusing_from(ALLOWED, || timer.schedule_key(DELAY, 7));
+                let answer = refusing_from(BLOCK, || timer.schedule_key(DELAY, 7));
                 drop(turn);
                 if let Err(error) = answer {
                     assert!(is_out_of_memory(&error, 7), "{error}");
@@ -203,11 +346,11 @@ fn a_thread_without_a_place_gets_its_timer_back() {
 /// What answers no error finds its place among those that the build has made.
 #[test]
 fn calls_that_return_no_error_need_no_memory() {
-    if crate::in_a_process_of_its_own() {
+    if in_a_process_of_its_own(calls_that_return_no_error_need_no_memory, &[]) {
         return;
     }
     let clock = ManualClock::new();
-    let [timer, elsewhere] = [by_hand(&clock), by_hand(&clock)];
+    let [timer, elsewhere] = [engine(&clock), engine(&clock)];
     let mut events = Settings::new().build_with_waker::<u64>(|| ()).unwrap();
     let remote = events.remote();
     // What the thread needs once, wherever it goes.
@@ -220,7 +363,7 @@ fn calls_that_return_no_error_need_no_memory() {
     assert!(is_out_of_memory(&refused, 7));
     assert_eq!(events.poll(Time::ZERO, |_| ()).fired, 0);
 
-    let closures: Timer = by_hand_builder(&clock).build().unwrap();
+    let closures: Timer = by_hand(&clock).build().unwrap();
     let mut cx = Context::from_waker(Waker::noop());
     let polled = refusing_from(1024, || closures.sleep(DELAY).poll_sleep(&mut cx));
     let Poll::Ready(Err(error)) = polled else { panic!("the sleep has a timer") };
@@ -269,10 +412,10 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<u64> {
 /// There may be no memory for what the timers of a batch need, nor for the lists that they are in.
 #[test]
 fn a_batch_for_which_there_is_no_memory_comes_back() {
-    if crate::in_a_process_of_its_own() {
+    if in_a_process_of_its_own(a_batch_for_which_there_is_no_memory_comes_back, &[]) {
         return;
     }
-    let timer = by_hand(&ManualClock::new());
+    let timer = engine(&ManualClock::new());
     timer.schedule_key(DELAY, 0).unwrap();
 
     let nothing = batch_of(&timer, 1000, 1, 1);

@@ -2,12 +2,14 @@
 //! thread begins and ends.
 
 use crate::allocator::{go_on, has_stopped, stop_at_the_next_allocation};
+use crate::holds_soon;
+use crate::support::setup::one_shard;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use tickwheel::{Builder, Expired, Key, ManualClock, Pinning, Time, Timer};
+use std::time::Duration;
+use tickwheel::{Expired, Key, ManualClock, Time, Timer};
 
 const TIMERS: usize = 64;
 const THREADS: usize = 140;
@@ -15,25 +17,13 @@ const THREADS: usize = 140;
 const OLD: Duration = Duration::from_secs(10);
 const NEW: Duration = Duration::from_secs(5);
 
-/// Waits for something that another thread does; false after a time that only a hang can take.
-fn holds_soon(mut holds: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(20) {
-        if holds() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    false
-}
-
 /// The number that a thread takes in its first call, and gives back at its end, is handed out under a lock.
 #[test]
 fn a_thread_that_stops_where_it_begins_or_ends_keeps_nobody_from_beginning() {
     const ABOUT_TO: usize = 1;
     const PAST_IT: usize = 2;
     let _alone = crate::alone();
-    let timer: Timer<u64> = Builder::new().shards(1).build_with(|_: Expired<u64>| ()).unwrap();
+    let timer = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
     timer.start().unwrap();
     let call = |timer: &Timer<u64>| _ = timer.schedule_key(OLD, 0).unwrap();
     let begins_beside = |stopping: &JoinHandle<()>, at: &AtomicUsize| {
@@ -83,9 +73,7 @@ fn a_mover_that_stops_makes_no_timer_later_than_it_was() {
     let clock = ManualClock::new();
     let fired: Arc<Mutex<Vec<(usize, Time)>>> = Arc::default();
     let (log, time) = (Arc::clone(&fired), clock.clone());
-    let timer: Timer<usize> = Builder::new()
-        .shards(1)
-        .pinning(Pinning::Off)
+    let timer = one_shard()
         .clock(clock.clone())
         .build_with(move |expired: Expired<usize>| {
             log.lock().unwrap().push((expired.payload, time.now()));
