@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `manual` | what needs no real time: each invariant of the design's list that a manual clock can show |
 //! | `handles` | owned handles, weak timers, guards: who keeps an engine |
-//! | `periodic` | periodic timers on every front: steps, interruptions, policies |
-//! | `periodic_payloads` | what users' payloads, clocks and wakers do around a periodic timer's call |
+//! | `periodic` | periodic timers on every front: steps, interruptions, policies, users' code |
 //! | `long_uptime` | years of a server's life on a manual clock, judged by books of its own |
 //! | `threads` | what only races, sleeps and dying threads can show |
 //! | `stress` | random engines under random load on real threads |
@@ -36,6 +35,5 @@ mod handles;
 mod long_uptime;
 mod manual;
 mod periodic;
-mod periodic_payloads;
 mod stress;
 mod threads;

@@ -1,18 +1,21 @@
-//! Periodic timers on every front: one table of steps and interruptions, the policies, and what only races show.
+//! Periodic timers on every front: one table of steps and interruptions, the policies; and, on the engine, what users'
+//! code does around a call: payloads that lock and panic, clocks and wakers that cancel.
 
-use crate::support::setup::{ms, one_shard, rate, us};
+use crate::support::setup::{HOUR, ms, one_shard, rate, us};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 use tickwheel::{
-    Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period, Remote,
-    ScheduleErrorKind, Settings, Time, Timer, WheelKind,
+    Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, LoopTimer, ManualClock, MissedTicks,
+    Period, Remote, Settings, Time, Timer, TimerTask, WeakTimer, WheelKind,
 };
 
 /// What a test does with a timer: from outside, within a handler, or within a payload's `Clone`.
 trait Hand {
-    fn start(&mut self, first: Duration, period: Period, load: Load) -> Key<Load>;
+    /// `None` if the timer is refused.
+    fn start(&mut self, first: Duration, period: Period, load: Load) -> Option<Key<Load>>;
     fn cancel(&mut self, key: Key<Load>) -> bool;
     fn move_to(&mut self, key: Key<Load>, to: Time) -> bool;
     /// The deadline, if the timer is pending.
@@ -23,9 +26,9 @@ trait Hand {
 macro_rules! hand {
     ($type:ty, |$timer:ident| [$($now:expr)?]) => {
         impl Hand for $type {
-            fn start(&mut self, first: Duration, period: Period, load: Load) -> Key<Load> {
+            fn start(&mut self, first: Duration, period: Period, load: Load) -> Option<Key<Load>> {
                 let $timer = self;
-                $timer.schedule_periodic($($now,)? first, period, load).unwrap()
+                $timer.schedule_periodic($($now,)? first, period, load).ok()
             }
             fn cancel(&mut self, key: Key<Load>) -> bool {
                 Self::cancel(self, key).into_payload().is_some_and(|load| !load.is_copy)
@@ -149,21 +152,25 @@ impl Front for Engine {
     }
 }
 
-struct Loop {
-    timer: EventLoopTimer<Load>,
-    remote: Remote<Load>,
-    /// Whether the test uses the remote.
+/// A timer that its owner polls, with its remote, which the test may use instead.
+struct Polled<L> {
+    timer: L,
+    remote: Option<Remote<Load>>,
     remotely: bool,
+    counts: fn(&L) -> Option<[u64; 3]>,
     script: Arc<Script>,
 }
 
-impl Front for Loop {
+impl<L: Hand + LoopTimer<Payload = Load> + 'static> Front for Polled<L> {
     fn hand(&mut self) -> &mut dyn Hand {
-        if self.remotely { &mut self.remote } else { &mut self.timer }
+        match &mut self.remote {
+            Some(remote) if self.remotely => remote,
+            _ => &mut self.timer,
+        }
     }
 
     fn other(&self) -> Option<Box<dyn Hand + Send>> {
-        Some(Box::new(self.remote.clone()))
+        self.remote.clone().map(|remote| Box::new(remote) as _)
     }
 
     fn run(&mut self) {
@@ -174,40 +181,11 @@ impl Front for Loop {
     }
 
     fn counts(&self) -> Option<[u64; 3]> {
-        let stats = self.timer.stats();
-        // A handler's panic goes on into the loop, and is not counted.
-        Some([stats.scheduled, stats.fired, stats.panics])
-    }
-
-    fn end(self: Box<Self>) -> usize {
-        self.timer.close().len()
-    }
-}
-
-struct Local(LocalTimer<Load>, Arc<Script>);
-
-impl Front for Local {
-    fn hand(&mut self) -> &mut dyn Hand {
-        &mut self.0
-    }
-
-    fn other(&self) -> Option<Box<dyn Hand + Send>> {
-        None
-    }
-
-    fn run(&mut self) {
-        let Self(timer, script) = self;
-        repeat_poll(|| {
-            timer.poll_with(script.clock.now(), |timer, it| script.call(timer, &it)).fired
-        });
-    }
-
-    fn counts(&self) -> Option<[u64; 3]> {
-        None
+        (self.counts)(&self.timer)
     }
 
     fn end(mut self: Box<Self>) -> usize {
-        self.0.drain().count()
+        self.timer.drain().count()
     }
 }
 
@@ -216,30 +194,34 @@ fn repeat_poll(mut poll: impl FnMut() -> usize) {
     while catch_unwind(AssertUnwindSafe(&mut poll)).unwrap_or(1) > 0 {}
 }
 
-/// Each front, on a script of its own.
+/// Each front, on a script of its own, with room for one timer.
 fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
     (0..6).map(|kind| {
         let script = Arc::<Script>::default();
-        let local = |kind| {
-            let timer = Settings::new().wheel(kind).build_local().unwrap();
-            Box::new(Local(timer, Arc::clone(&script)))
-        };
         let front: Box<dyn Front> = match kind {
             0 | 1 => {
                 let (calls, clock) = (Arc::clone(&script), script.clock.clone());
                 let drive = [Drive::Manual, Drive::Workers][kind];
                 let handler = move |timer: &Timer<Load>, it| calls.call(&mut timer.clone(), &it);
-                let builder = one_shard().clock(clock).drive(drive);
+                let builder = one_shard().clock(clock).drive(drive).max_pending(1);
                 Box::new(Engine(builder.build_per_shard(|_| handler.clone()).unwrap(), drive))
             }
             2 | 3 => {
-                let builder = Settings::new().clock(script.clock.clone());
+                let builder = Settings::new().clock(script.clock.clone()).max_pending(1);
                 let timer = builder.build_with_waker(|| ()).unwrap();
-                let remote = timer.remote();
-                Box::new(Loop { timer, remote, remotely: kind == 3, script: Arc::clone(&script) })
+                let (remote, script) = (Some(timer.remote()), Arc::clone(&script));
+                let counts = |timer: &EventLoopTimer<_>| {
+                    let stats = timer.stats();
+                    Some([stats.scheduled, stats.fired, stats.panics])
+                };
+                Box::new(Polled { timer, remote, remotely: kind == 3, counts, script })
             }
-            4 => local(WheelKind::Hierarchical),
-            _ => local(WheelKind::Hashed { buckets: 16 }),
+            _ => {
+                let wheel = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }][kind - 4];
+                let timer = Settings::new().wheel(wheel).max_pending(1).build_local().unwrap();
+                let script = Arc::clone(&script);
+                Box::new(Polled { timer, remote: None, remotely: false, counts: |_| None, script })
+            }
         };
         (script, front)
     })
@@ -325,7 +307,9 @@ fn interrupted(
     if step == Step::InClone && by != By::Panic && other.is_none() {
         return false;
     }
-    let key = front.hand().start(ms(10), period, Load::new(script, false));
+    let start =
+        |front: &mut dyn Front| front.hand().start(ms(10), period, Load::new(script, false));
+    let key = start(front).expect("there is room for one");
     assert_eq!(front.hand().deadline(key), Some(at(10)));
     let mut calls = run_to(script, front, 15);
     match step {
@@ -358,8 +342,13 @@ fn interrupted(
             (fired + 1, fired),
             "a period is scheduled as the call fires"
         );
+        // A handler's panic goes on into a loop, which does not count it.
         assert!(panics == u64::from(by == By::Panic) || (step, by) == (Step::InCall, By::Panic));
     }
+    // It keeps its permit between periods, and gives it back however it ends.
+    let another = start(front);
+    assert_eq!(another.is_some(), !lives, "there is room for one");
+    assert!(another.is_none_or(|key| front.hand().cancel(key)));
     assert!(!lives || !cancels || front.hand().cancel(key));
     true
 }
@@ -399,7 +388,7 @@ fn missed_periods_are_skipped_delayed_or_made_up_for() {
     ];
     for (period, expected) in policies {
         for (script, mut front) in fronts() {
-            front.hand().start(ms(10), period, Load::new(&script, false));
+            front.hand().start(ms(10), period, Load::new(&script, false)).unwrap();
             assert_eq!(run_to(&script, &mut *front, 10), [(10, 10)]);
             script.clock.advance(ms(37));
             front.run();
@@ -435,7 +424,7 @@ fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
 #[test]
 fn a_fixed_delay_starts_when_the_handler_has_ended() {
     for (script, mut front) in fronts().take(4) {
-        front.hand().start(ms(10), pause(ms(10)), Load::new(&script, false));
+        front.hand().start(ms(10), pause(ms(10)), Load::new(&script, false)).unwrap();
         let mut calls = Vec::new();
         for next in [10, 45, 80] {
             let clock = script.clock.clone();
@@ -455,7 +444,8 @@ fn ten_thousand_periods_do_not_drift() {
     const THIRD: u64 = 333_333_333;
     for (script, mut front) in fronts() {
         let length = Duration::from_nanos(THIRD);
-        let key = front.hand().start(length, rate(length), Load::new(&script, false));
+        let load = Load::new(&script, false);
+        let key = front.hand().start(length, rate(length), load).unwrap();
         for n in 1..=10_000 {
             let deadline = front.hand().deadline(key).unwrap();
             assert_eq!(millis(deadline), (n * THIRD).div_ceil(1_000_000));
@@ -466,68 +456,16 @@ fn ten_thousand_periods_do_not_drift() {
     }
 }
 
-#[test]
-fn it_keeps_its_permit_between_periods() {
-    let clock = ManualClock::new();
-    let builder = one_shard().clock(clock.clone()).drive(Drive::Manual).max_pending(1);
-    let timer = builder.build_with(|_: Expired<u32>| ()).unwrap();
-    let key = timer.schedule_periodic(ms(1), rate(ms(1)), 1).unwrap();
-    let full = ScheduleErrorKind::TooManyPending { pending: 1, max_pending: 1 };
-    for _ in 0..3 {
-        clock.advance(ms(1));
-        assert_eq!(timer.turn(), Ok(1));
-        assert_eq!(timer.schedule(ms(1), 2).unwrap_err().kind(), &full);
-        assert_eq!(timer.schedule_periodic(ms(1), rate(ms(1)), 3).unwrap_err().into_payload(), 3);
-    }
-    assert!(timer.cancel(key).won());
-    timer.schedule(ms(1), 2).unwrap();
-}
-
-/// Cancelled from outside, within its own call, and within the call after a move: the permit is there for the next.
-#[test]
-fn it_gives_its_permit_back_however_it_ends() {
-    let clock = ManualClock::new();
-    let own: Arc<OnceLock<Timer<u32>>> = Arc::default();
-    let last: Arc<Mutex<Option<Key<u32>>>> = Arc::default();
-    let (of_handler, to_cancel) = (Arc::clone(&own), Arc::clone(&last));
-    let builder = one_shard().clock(clock.clone()).drive(Drive::Manual).max_pending(1);
-    let timer = builder
-        .build_with(move |_: Expired<u32>| {
-            if let Some(key) = to_cancel.lock().unwrap().take() {
-                assert!(of_handler.get().unwrap().cancel(key).won());
-            }
-        })
-        .unwrap();
-    own.set(timer.clone()).unwrap();
-    for moved in [false, true, false] {
-        let key = timer.schedule_periodic(ms(1), rate(ms(1)), 1).unwrap();
-        clock.advance(ms(1));
-        assert_eq!(timer.turn(), Ok(1));
-        if moved {
-            assert!(timer.reschedule(key, ms(3)).moved());
-        }
-        *last.lock().unwrap() = Some(key);
-        clock.advance(ms(3));
-        assert_eq!(timer.turn(), Ok(1), "its last call");
-        assert_eq!(timer.pending(), 0);
-        let outside = timer.schedule_periodic(ms(1), rate(ms(1)), 1).unwrap();
-        assert!(timer.schedule(ms(1), 2).is_err(), "one permit, and no more");
-        assert!(timer.cancel(outside).won());
-    }
-    timer.schedule(ms(1), 2).unwrap();
-    // Its handler holds it.
-    assert_eq!(timer.stop().unwrap().len(), 1);
-}
-
 /// Not even the template: then there is no timer.
 #[test]
 fn a_payload_whose_first_clone_panics_is_refused() {
     for (script, mut front) in fronts().take(4) {
         *script.in_clone.lock().unwrap() = Some(Box::new(|| panic!("the first clone")));
-        let load = Load::new(&script, false);
-        let started = AssertUnwindSafe(|| front.hand().start(ms(10), rate(ms(10)), load));
-        assert!(catch_unwind(started).is_err(), "an error, which the test unwraps");
-        assert_eq!((front.hand().pending(), script.loads.load(Ordering::SeqCst)), (0, 0));
+        let mut start = || front.hand().start(ms(10), rate(ms(10)), Load::new(&script, false));
+        assert_eq!(start(), None);
+        assert_eq!(script.loads.load(Ordering::SeqCst), 0);
+        assert!(start().is_some(), "its permit is back");
+        assert_eq!(front.hand().pending(), 1);
     }
 }
 
@@ -556,51 +494,124 @@ fn clones_that_panic_hold_up_nobody() {
     assert!(timer.cancel(key).won());
 }
 
-/// No call begins after a cancellation has returned, however closely the two race.
+/// Its copies are made under a lock of the user's.
+struct Guarded(Arc<Mutex<()>>);
+
+impl Clone for Guarded {
+    fn clone(&self) -> Self {
+        let _held = self.0.lock().unwrap();
+        Self(Arc::clone(&self.0))
+    }
+}
+
 #[test]
-fn no_period_begins_after_its_cancellation() {
-    let timer = one_shard().tick(us(50)).build().unwrap();
-    for round in 0..300u32 {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&calls);
-        let key = timer
-            .repeat(Duration::ZERO, rate(us(50)), move || {
-                count.fetch_add(1, Ordering::SeqCst);
-            })
-            .unwrap();
-        let until = Instant::now() + us(u64::from(round) * 7 % 400);
-        while Instant::now() < until {
-            std::hint::spin_loop();
-        }
-        assert!(timer.cancel(key).won());
-        let before = calls.load(Ordering::SeqCst);
-        // The call that was running may still have to count itself; there is one worker, so it is one.
-        timer.wait_idle();
-        let after = calls.load(Ordering::SeqCst);
-        assert!(after <= before + 1, "round {round}: {} calls", after - before);
-        // Several periods later, by the same worker.
-        let turned = timer.run_after(us(200), || ()).unwrap();
-        while turned.is_pending() {
+fn copies_under_a_users_lock_do_not_meet_a_lock_of_the_timers() {
+    let users = Arc::new(Mutex::new(()));
+    let timer = one_shard().tick(us(20)).build_with(|_: Expired<Guarded>| ()).unwrap();
+    for _ in 0..200 {
+        let period = rate(us(20));
+        let key =
+            timer.schedule_periodic(Duration::ZERO, period, Guarded(Arc::clone(&users))).unwrap();
+        for _ in 0..20 {
+            let _held = users.lock().unwrap();
+            assert!(timer.is_pending(key));
+            assert!(timer.reschedule(key, Duration::ZERO).moved());
             std::thread::yield_now();
         }
-        assert_eq!(calls.load(Ordering::SeqCst), after, "round {round}");
+        let _held = users.lock().unwrap();
+        assert!(timer.cancel(key).won());
     }
-    assert_eq!(timer.pending(), 0);
     assert!(timer.stop().unwrap().is_empty());
 }
 
-/// Every sum that a user can read holds while periodic timers are called and cancelled.
-#[test]
-fn a_timer_that_is_always_pending_always_counts_as_pending() {
-    let timer = one_shard().tick(us(10)).build_with(|_: Expired<u8>| ()).unwrap();
-    let key = timer.schedule_periodic(Duration::ZERO, rate(us(10)), 1).unwrap();
-    for look in 0..crate::support::setup::stress(100_000) {
-        // The end of one period and the beginning of the next may both come between the looks.
-        assert!(timer.pending() >= 1, "look {look}");
-        let stats = timer.stats();
-        let ended = stats.fired() + stats.cancelled() + stats.returned();
-        assert!(ended <= stats.scheduled(), "look {look}: {ended} of {}", stats.scheduled());
+/// A clock that is turned by hand, and cancels a timer at one of its readings.
+#[derive(Default)]
+struct Cancelling {
+    time: ManualClock,
+    readings_left: AtomicUsize,
+    victim: OnceLock<(WeakTimer<u32>, Key<u32>)>,
+    won: AtomicBool,
+}
+
+impl Clock for Cancelling {
+    fn now(&self) -> Time {
+        if let Some((timer, key)) = self.victim.get() {
+            if self.readings_left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                let won = timer.upgrade().unwrap().cancel(*key).won();
+                self.won.store(won, Ordering::SeqCst);
+            }
+        }
+        self.time.now()
     }
-    assert!(timer.stats().fired() > 0 && timer.cancel(key).won());
-    assert_eq!(timer.pending(), 0);
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+
+    fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
+        self.time.on_advance(wake);
+    }
+}
+
+/// With a hook for slow handlers the clock is read once more before each of them, and without one before every 64th.
+#[test]
+fn a_cancel_at_any_reading_of_the_clock_prevents_the_call_or_comes_after_it() {
+    for (ahead, reading) in (1..8).map(|n| (0, n)).chain((1..200).map(|n| (63, n))) {
+        let clock = Arc::new(Cancelling::default());
+        let (seen, late) = (Arc::clone(&clock), Arc::new(AtomicUsize::new(0)));
+        let calls = Arc::clone(&late);
+        let builder = one_shard().clock(Arc::clone(&clock)).drive(Drive::Manual);
+        let builder = if ahead == 0 { builder.on_slow_handler(HOUR, |_| ()) } else { builder };
+        let timer = builder
+            .build_with(move |expired: Expired<u32>| {
+                let late = expired.payload == 7 && seen.won.load(Ordering::SeqCst);
+                calls.fetch_add(usize::from(late), Ordering::SeqCst);
+            })
+            .unwrap();
+        (0..ahead).for_each(|_| _ = timer.schedule_key(ms(5), 1).unwrap());
+        let key = timer.schedule_periodic(ms(10), rate(ms(10)), 7).unwrap();
+        clock.time.advance(ms(20));
+        clock.readings_left.store(reading, Ordering::SeqCst);
+        assert!(clock.victim.set((timer.downgrade(), key)).is_ok());
+        timer.turn().unwrap();
+        assert!(clock.won.load(Ordering::SeqCst) || reading > 3, "the clock is read that often");
+        assert_eq!(late.load(Ordering::SeqCst), 0, "called after the cancel at reading {reading}");
+    }
+}
+
+/// What a waker cancels, and whether it has.
+#[derive(Default)]
+struct Victim {
+    timer: OnceLock<(WeakTimer, Key<TimerTask>)>,
+    won: AtomicBool,
+}
+
+impl Wake for Victim {
+    fn wake(self: Arc<Self>) {
+        let (timer, key) = self.timer.get().unwrap();
+        let won = timer.upgrade().unwrap().cancel(*key).won();
+        self.won.fetch_or(won, Ordering::SeqCst);
+    }
+}
+
+/// Wakers of a turn are gathered, and called together later: before a periodic timer's call is decided.
+#[test]
+fn a_waker_of_the_same_turn_that_cancels_prevents_the_call() {
+    let clock = ManualClock::new();
+    let timer: Timer = one_shard().clock(clock.clone()).drive(Drive::Manual).build().unwrap();
+    let victim = Arc::new(Victim::default());
+    let waker = Waker::from(Arc::clone(&victim));
+    let mut sleep = timer.sleep(ms(5));
+    assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+    let (inside, late) = (Arc::clone(&victim), Arc::new(AtomicUsize::new(0)));
+    let calls = Arc::clone(&late);
+    let call = move || {
+        calls.fetch_add(usize::from(inside.won.load(Ordering::SeqCst)), Ordering::SeqCst);
+    };
+    let key = timer.repeat(ms(10), rate(ms(10)), call).unwrap();
+    assert!(victim.timer.set((timer.downgrade(), key)).is_ok());
+    clock.advance(ms(20));
+    timer.turn().unwrap();
+    assert!(victim.won.load(Ordering::SeqCst), "the sleep has woken");
+    assert_eq!(late.load(Ordering::SeqCst), 0, "called after the cancel");
 }

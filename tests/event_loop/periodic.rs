@@ -6,17 +6,17 @@ use tickwheel::{EventLoopTimer, MissedTicks, Period, Time};
 
 const MS: Duration = Duration::from_millis(1);
 
+fn rate(every: Duration) -> Period {
+    Period::fixed_rate(every, MissedTicks::Skip).unwrap()
+}
+
 #[test]
 fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
-    for delay in [true, false] {
-        let (mut timer, clock, _) = manual::<u64>();
-        let (mut other, ..) = manual::<u64>();
-        let period = if delay {
-            Period::fixed_delay(10 * MS)
-        } else {
-            Period::fixed_rate(10 * MS, MissedTicks::Skip)
-        };
-        let key = timer.schedule_periodic(Time::ZERO, 10 * MS, period.unwrap(), 1).unwrap();
+    let delay = Period::fixed_delay(10 * MS).unwrap();
+    for (period, next) in [(delay, 23), (rate(10 * MS), 20)] {
+        let next = Time::ZERO + MS * next;
+        let ((mut timer, clock, _), (mut other, ..)) = (manual::<u64>(), manual::<u64>());
+        let key = timer.schedule_periodic(Time::ZERO, 10 * MS, period, 1).unwrap();
         let now = clock.advance(10 * MS);
         let polled = timer.poll_with(now, |timer, _| std::mem::swap(timer, &mut other));
         assert_eq!((polled.fired, other.pending()), (1, 1));
@@ -26,7 +26,6 @@ fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
         assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO));
         assert!(timer.next_deadline().is_some_and(|next| next <= now));
         assert_eq!(timer.poll(now, |_| ()).fired, 0);
-        let next = Time::ZERO + MS * if delay { 23 } else { 20 };
         assert_eq!((timer.deadline(key), timer.next_deadline()), (Some(next), Some(next)));
         assert_eq!(timer.poll_timeout(now), Some(next - now));
         assert_eq!(timer.poll(next, |_| ()).fired, 1);
@@ -36,8 +35,7 @@ fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
 #[test]
 fn in_a_periodic_call_there_is_a_next_deadline() {
     let (mut timer, clock, _) = manual::<u64>();
-    let period = Period::fixed_rate(10 * MS, MissedTicks::Skip).unwrap();
-    timer.schedule_periodic(Time::ZERO, Duration::ZERO, period, 1).unwrap();
+    timer.schedule_periodic(Time::ZERO, Duration::ZERO, rate(10 * MS), 1).unwrap();
     let polled = timer.poll_with(clock.now(), |timer: &mut EventLoopTimer<u64>, _| {
         assert!(timer.pending() == 1 && timer.next_deadline().is_some());
         assert_eq!(timer.poll_timeout(clock.now()), Some(Duration::ZERO));

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tickwheel::{
-    Budget, Cancel, Clock, LocalTimer, ManualClock, MissedTicks, Period, PeriodError, Settings,
+    Budget, Cancel, Clock, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period, Settings,
     Time, WheelKind,
 };
 
@@ -23,36 +23,6 @@ fn pause(pause_ms: u64) -> Period {
 fn timers<T>() -> [LocalTimer<T>; 2] {
     [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }]
         .map(|kind| Settings::new().wheel(kind).build_local().unwrap())
-}
-
-/// Polls at the given times; the deadlines that fire in each.
-fn fire_at(timer: &mut LocalTimer<&'static str>, polls: &[u64]) -> Vec<Vec<u64>> {
-    let fire = |at: &u64| {
-        let mut fired = Vec::new();
-        let polled = timer.poll(ms(*at), |expired| {
-            assert_eq!(expired.lateness, ms(*at) - expired.deadline);
-            fired.push(expired.deadline.as_nanos() / 1_000_000);
-        });
-        assert_eq!((polled.fired, polled.more), (fired.len(), false));
-        fired
-    };
-    polls.iter().map(fire).collect()
-}
-
-#[test]
-fn a_fixed_rate_that_is_polled_in_time_fires_once_per_period() {
-    for missed in [MissedTicks::Skip, MissedTicks::Delay, MissedTicks::Burst] {
-        for mut timer in timers() {
-            let key = timer.schedule_periodic(Time::ZERO, ms(10), rate(5, missed), "tick").unwrap();
-            assert_eq!(timer.deadline(key), Some(ms(10)));
-            let fired = fire_at(&mut timer, &[9, 10, 12, 15, 19, 20]);
-            assert_eq!(fired, [vec![], vec![10], vec![], vec![15], vec![], vec![20]]);
-            assert!(timer.is_pending(key), "the key stays valid");
-            assert_eq!((timer.pending(), timer.get(key)), (1, Some(&"tick")));
-            assert_eq!(timer.cancel(key), Cancel::Won("tick"));
-            assert_eq!(fire_at(&mut timer, &[100]), [vec![]]);
-        }
-    }
 }
 
 #[test]
@@ -77,81 +47,43 @@ fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
     }
 }
 
+/// A pause of 10 ms after a call that begins at 10 ms and takes 7: with a clock it counts from the end of the call.
 #[test]
-fn a_fixed_delay_counts_from_the_poll() {
-    for mut timer in timers() {
-        timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "pause").unwrap();
-        assert_eq!(fire_at(&mut timer, &[25, 34, 35]), [vec![10], vec![], vec![35]]);
-    }
-}
-
-#[test]
-fn with_a_clock_a_fixed_delay_counts_from_the_end_of_the_handler() {
-    for mut timer in timers() {
-        let clock = ManualClock::new();
-        let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "slow").unwrap();
-        timer.schedule_periodic(Time::ZERO, ms(10), rate(10, MissedTicks::Skip), "rate").unwrap();
-        clock.set(ms(10));
-        let polled = timer.poll_with_clock(&clock, |timer, expired| {
-            assert!(timer.is_pending(expired.key));
-            if expired.payload == "slow" {
-                clock.advance(Duration::from_millis(7));
-            }
-        });
-        assert_eq!((polled.fired, timer.deadline(key)), (2, Some(ms(27))));
-        assert_eq!(timer.next_deadline(), Some(ms(20)), "the entry stays where it was filed");
-        clock.set(ms(26));
-        assert_eq!(timer.poll_with_clock(&clock, |_, _| ()).fired, 1, "only the rate");
-        clock.set(ms(27));
-        let polled = timer.poll_with_clock(&clock, |timer, expired| {
-            // A handler that moves its own timer knows better.
-            assert!(timer.reschedule(clock.now(), expired.key, Duration::from_millis(3)).moved());
-            clock.advance(Duration::from_millis(1));
-        });
-        assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(30))));
-    }
-}
-
-#[test]
-fn a_slow_handlers_own_move_counts_be_it_to_where_the_timer_goes_anyway() {
-    for to in [9, 10, 11] {
+fn a_fixed_delay_counts_from_the_end_of_the_call_that_a_clock_tells() {
+    type Act = fn(&mut LocalTimer<()>, Key<()>);
+    let rows: [(bool, Act, u64); 7] = [
+        (false, |_, _| (), 20),
+        (false, |_, _| panic!("the handler"), 20),
+        (true, |_, _| (), 27),
+        (true, |_, _| panic!("the handler"), 27),
+        // A handler that moves its own timer knows better, be it to where the timer goes anyway.
+        (true, |timer, key| assert!(timer.reschedule(ms(1), key, ms(19)).moved()), 19),
+        (true, |timer, key| assert!(timer.reschedule(ms(1), key, ms(20)).moved()), 20),
+        (true, |timer, key| assert!(timer.reschedule(ms(1), key, ms(21)).moved()), 21),
+    ];
+    for (by_clock, act, next) in rows {
         for mut timer in timers() {
             let clock = ManualClock::new();
-            let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "").unwrap();
+            let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), ()).unwrap();
             clock.set(ms(10));
-            let polled = timer.poll_with_clock(&clock, |timer, expired| {
-                assert!(timer.reschedule(ms(10), expired.key, Duration::from_millis(to)).moved());
-                clock.advance(Duration::from_millis(200));
-            });
-            assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(10 + to))));
-            // After a call that moves nothing there is the usual pause.
-            let polled = timer.poll_with_clock(&clock, |_, _| {
-                clock.set(ms(215));
-            });
-            assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(225))));
-        }
-    }
-}
-
-#[test]
-fn with_a_clock_a_fixed_delay_counts_from_a_handlers_panic() {
-    for mut timer in timers::<&str>() {
-        let clock = ManualClock::new();
-        let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "").unwrap();
-        clock.set(ms(10));
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            timer.poll_with_clock(&clock, |_, _| {
+            let call = |timer: &mut LocalTimer<()>, expired: Expired<()>| {
                 clock.advance(Duration::from_millis(7));
-                panic!("after 7 ms");
-            })
-        }));
-        assert!(polled.is_err());
-        assert_eq!((timer.deadline(key), timer.pending()), (Some(ms(27)), 1));
-        // Without a clock it counts from the poll.
-        clock.set(ms(27));
-        let polled = catch_unwind(AssertUnwindSafe(|| timer.poll(clock.now(), |_| panic!("poll"))));
-        assert!(polled.is_err());
-        assert_eq!(timer.deadline(key), Some(ms(37)));
+                act(timer, expired.key);
+            };
+            let polled = catch_unwind(AssertUnwindSafe(|| match by_clock {
+                true => timer.poll_with_clock(&clock, call),
+                false => timer.poll_with(clock.now(), call),
+            }));
+            if let Ok(polled) = polled {
+                assert_eq!(polled.fired, 1);
+            }
+            assert_eq!((timer.deadline(key), timer.pending()), (Some(ms(next)), 1));
+            // After a call that moves nothing there is the usual pause.
+            clock.set(ms(next));
+            let polled =
+                timer.poll_with_clock(&clock, |_, _| _ = clock.advance(Duration::from_millis(7)));
+            assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(next + 17))));
+        }
     }
 }
 
@@ -162,23 +94,6 @@ impl Clock for Moody {
     fn now(&self) -> Time {
         assert!(!self.1.load(Ordering::Relaxed), "the clock");
         self.0.now()
-    }
-}
-
-#[test]
-fn a_fixed_delay_whose_end_the_clock_does_not_tell_counts_from_the_next_poll() {
-    for mut timer in timers::<&str>() {
-        let clock = Moody(ManualClock::new(), AtomicBool::new(false));
-        let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "").unwrap();
-        clock.0.set(ms(10));
-        let polled = timer.poll_with_clock(&clock, |_, _| clock.1.store(true, Ordering::Relaxed));
-        assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(20))));
-        let begun = catch_unwind(AssertUnwindSafe(|| timer.poll_with_clock(&clock, |_, _| ())));
-        assert!(begun.is_err());
-        clock.1.store(false, Ordering::Relaxed);
-        clock.0.set(ms(20));
-        assert_eq!(timer.poll_with_clock(&clock, |_, _| ()).fired, 0);
-        assert_eq!(timer.deadline(key), Some(ms(30)));
     }
 }
 
@@ -280,33 +195,4 @@ fn the_handler_gets_a_clone_and_may_change_the_original() {
             timer.drain().map(|unfired| (unfired.payload, unfired.deadline)).collect();
         assert_eq!(left, [("abbb".to_owned(), ms(4))]);
     }
-}
-
-#[test]
-fn zero_periods_are_refused_and_tiny_ones_do_not_spin() {
-    assert_eq!(Period::fixed_rate(Duration::ZERO, MissedTicks::Skip), Err(PeriodError::Zero));
-    assert_eq!(Period::fixed_delay(Duration::ZERO), Err(PeriodError::Zero));
-    let nano = Duration::from_nanos(1);
-    for period in [Period::fixed_rate(nano, MissedTicks::Skip), Period::fixed_delay(nano)] {
-        for mut timer in timers() {
-            timer.schedule_periodic(Time::ZERO, ms(1), period.unwrap(), ()).unwrap();
-            let polled = timer.poll(ms(1), |_| ());
-            assert_eq!((polled.fired, polled.more), (1, false));
-            assert_eq!(timer.next_deadline(), Some(ms(2)), "once per tick");
-        }
-    }
-}
-
-#[test]
-fn periodic_timers_count_towards_the_limit() {
-    let mut timer = Settings::new().max_pending(1).build_local().unwrap();
-    let key = timer.schedule_periodic(Time::ZERO, ms(1), pause(1), 1).unwrap();
-    assert_eq!(
-        timer.schedule_periodic(Time::ZERO, ms(1), pause(1), 2).unwrap_err().into_payload(),
-        2
-    );
-    assert_eq!(timer.poll(ms(1), |_| ()).fired, 1);
-    assert!(timer.schedule(Time::ZERO, ms(1), 3).is_err(), "it keeps its place");
-    assert!(timer.cancel(key).won());
-    assert!(timer.schedule(Time::ZERO, ms(1), 4).is_ok());
 }
