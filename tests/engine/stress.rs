@@ -2,12 +2,6 @@
 //! as well, in rounds drawn from a seed.
 //!
 //! `TICKWHEEL_STRESS=N` runs N times as long (about 4 s for 1), `TICKWHEEL_SEED=S` begins with seed S.
-//!
-//! | room | what is inside |
-//! |---|---|
-//! | `periodics` | periodic timers against `stop` |
-
-mod periodics;
 
 use crate::support::choices::case;
 use crate::support::engine_threads::{Totals, WANTED, check_with_panics};

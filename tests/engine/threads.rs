@@ -2,10 +2,9 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `timing` | never early, woken in time, asleep while idle |
-//! | `stopping` | `stop` against producers, turns and itself; the last handle |
+//! | `timing` | woken in time, asleep while idle |
 //! | `driven` | shards that a caller turns in place of their workers |
-//! | `races` | cancel, fire and reschedule of one timer; the limit under contention |
+//! | `races` | cancel against fire, stop against turns by hand, the limit under contention, snapshots |
 //! | `submitters` | one thread's own way to an engine |
 //! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
 //! | `shards` | masks, routing, handlers of their own, executors |
@@ -16,7 +15,6 @@
 mod driven;
 mod races;
 mod shards;
-mod stopping;
 mod submitters;
 mod thread_ends;
 mod timing;

@@ -15,24 +15,6 @@ fn file_all(at: &Setup, timer: &Timer<u64>) {
 }
 
 #[test]
-fn a_cancel_storm_is_swept_even_if_nothing_else_happens() {
-    each_recording(|at, timer, _fired| {
-        let keys: Vec<Key<u64>> =
-            (0..200_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
-        file_all(at, &timer);
-        assert_eq!(timer.stats().shards[0].entries, 200_000);
-        for key in keys {
-            assert!(timer.cancel(key).won());
-        }
-        // Time stands still: only the cancels can have called the owner.
-        at.wait_idle(&timer);
-        let entries = timer.stats().shards[0].entries;
-        assert!(entries <= ZOMBIE_CONSTANT, "{entries} entries for no timer");
-        timer.stop().unwrap();
-    });
-}
-
-#[test]
 fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
     each_recording(|at, timer, _fired| {
         for id in 0..10_000 {
@@ -43,20 +25,6 @@ fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
         assert_eq!((shard.cancelled_in_inbox, shard.entries, shard.swept), (10_000, 0, 0));
         timer.stop().unwrap();
     });
-}
-
-#[test]
-fn held_bytes_are_reported_before_and_after_a_turn() {
-    const TIMERS: u64 = 50_000;
-    let at = Setup::by_hand();
-    let (timer, _fired) = at.recording();
-    let keys: Vec<Key<u64>> = (0..TIMERS).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
-    let held = |timer: &Timer<u64>| timer.stats().shards[0].held_bytes;
-    assert!(held(&timer) >= TIMERS * 24, "nodes count before the first turn");
-    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
-    file_all(&at, &timer);
-    assert!(held(&timer) >= TIMERS * 24, "and when none of them ever reached the wheel");
-    timer.stop().unwrap();
 }
 
 #[test]

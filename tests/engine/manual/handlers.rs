@@ -1,30 +1,13 @@
 //! What a handler may do, and that nobody waits for one.
 
-use crate::support::setup::{Fired, HOUR, Setup, each_setup, ms, reflexive, sorted, wait_until};
+use crate::support::setup::{Fired, HOUR, Setup, each_setup, ms, reflexive, sorted};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Clock, Drive, Expired, Key, ManualClock, StopError, Time, Timer, TurnError};
-
-#[test]
-fn timers_that_a_handler_schedules_fire_in_a_later_turn() {
-    let at = Setup::by_hand();
-    let (fired, log) = Fired::pair();
-    let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
-        if expired.payload < 3 {
-            timer.schedule(Duration::ZERO, expired.payload + 1).unwrap();
-        }
-        log.push(expired);
-    });
-    timer.schedule(Duration::ZERO, 0).unwrap();
-    for id in 0..=3 {
-        assert_eq!(timer.turn(), Ok(1));
-        assert_eq!(fired.ids(), [id]);
-    }
-    assert_eq!(timer.turn(), Ok(0));
-    timer.stop().unwrap();
-}
+use tickwheel::{
+    Clock, Drive, Expired, Key, ManualClock, PanicReport, StopError, Time, Timer, TurnError,
+};
 
 /// Counts how often it is read.
 struct Counted {
@@ -60,43 +43,44 @@ fn lateness_is_exact_where_slow_handlers_are_looked_for() {
 }
 
 #[test]
-fn a_handler_may_move_its_neighbours_in_the_same_tick() {
+fn a_panic_is_caught_counted_and_told_and_the_others_fire() {
     each_setup(|at| {
-        let keys = Arc::new(Mutex::new(Vec::<Key<u64>>::new()));
-        let (mine, fired) = (Arc::clone(&keys), Fired::default());
-        let log = fired.clone();
-        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
-            if expired.payload == 0 {
-                for key in &mine.lock().unwrap()[1..] {
-                    assert!(timer.reschedule(*key, ms(10)).moved());
-                }
-                assert!(!timer.reschedule(expired.key, ms(10)).moved());
-            }
-            log.push(expired);
-        });
-        let scheduled: Vec<Key<u64>> =
-            (0..500).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
-        *keys.lock().unwrap() = scheduled;
-        at.advance(&timer, ms(1));
-        assert_eq!(fired.ids(), [0]);
-        at.advance(&timer, ms(9));
-        assert!(fired.ids().is_empty());
-        at.advance(&timer, ms(1));
-        assert_eq!(sorted(fired.ids()), (1..500).collect::<Vec<_>>());
-        assert_eq!(timer.stats().panics(), 0);
-        timer.stop().unwrap();
+        let told = Arc::new(Mutex::new(Vec::<PanicReport>::new()));
+        let (hook, (fired, log)) = (Arc::clone(&told), Fired::pair());
+        let timer = at
+            .builder()
+            .on_panic(move |report| hook.lock().unwrap().push(report.clone()))
+            .build_with(move |expired| {
+                assert!(expired.payload % 3 != 0, "number {}", expired.payload);
+                log.push(expired);
+            })
+            .unwrap();
+        let keys: Vec<_> = (0..9).map(|id| timer.schedule_key(ms(id / 3), id).unwrap()).collect();
+        at.advance(&timer, ms(10));
+        assert_eq!(sorted(fired.ids()), [1, 2, 4, 5, 7, 8]);
+        let reports = std::mem::take(&mut *told.lock().unwrap());
+        let panicked = [keys[0], keys[3], keys[6]].map(Key::to_raw);
+        assert_eq!(reports.iter().map(|report| report.key).collect::<Vec<_>>(), panicked);
+        assert!(reports.iter().all(|it| it.shard == 0 && it.message.starts_with("number ")));
+        let stats = timer.stats();
+        assert_eq!((stats.panics(), stats.fired()), (3, 9), "a panicking handler's timer fired");
+        assert!(timer.stop().unwrap().is_empty());
     });
 }
 
 #[test]
-fn a_handler_can_neither_stop_nor_turn_its_engine() {
+fn a_handler_may_neither_stop_nor_turn_its_engine_but_stop_another() {
     each_setup(|at| {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let mine = Arc::clone(&answers);
+        let (other, _fired) = at.recording();
+        other.schedule(HOUR, 1).unwrap();
+        let stopped = other.clone();
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
             timer.wait_idle();
-            let stopped = timer.stop().map(|rest| rest.len());
-            mine.lock().unwrap().push((stopped, timer.turn()));
+            let stop = |timer: &Timer<u64>| timer.stop().map(|rest| rest.len());
+            let driven = timer.drive_shard(0).err();
+            mine.lock().unwrap().push((stop(timer), timer.turn(), driven, stop(&stopped)));
         });
         timer.schedule(Duration::ZERO, 1).unwrap();
         at.wait_idle(&timer);
@@ -104,99 +88,43 @@ fn a_handler_can_neither_stop_nor_turn_its_engine() {
             Drive::Manual => TurnError::InsideHandler,
             _ => TurnError::DrivenByWorkers,
         };
-        assert_eq!(*answers.lock().unwrap(), [(Err(StopError::InsideHandler), Err(turned))]);
-        assert!(!timer.is_stopped());
+        let inside =
+            (Err(StopError::InsideHandler), Err(turned), Some(TurnError::InsideHandler), Ok(1));
+        assert_eq!(*answers.lock().unwrap(), [inside]);
+        assert!(!timer.is_stopped() && other.is_stopped());
         timer.stop().unwrap();
     });
-}
-
-#[test]
-fn a_handler_is_inside_its_engine_even_while_it_turns_another() {
-    // The outer handler turns the inner engine, whose handler reaches back.
-    let outer: Timer = Setup::by_hand().builder().build().unwrap();
-    let inner: Timer = Setup::by_hand().builder().build().unwrap();
-    let (sender, answers) = channel();
-    let reach_back = outer.clone();
-    inner
-        .run_after(Duration::ZERO, move || {
-            let stopped = reach_back.stop().map(|rest| rest.len());
-            sender.send((stopped, reach_back.turn())).unwrap();
-        })
-        .unwrap();
-    let turns = inner.clone();
-    outer.run_after(Duration::ZERO, move || assert_eq!(turns.turn(), Ok(1))).unwrap();
-    let driver = outer.clone();
-    // On a thread of its own, so that a deadlock fails the test instead of hanging it.
-    std::thread::spawn(move || driver.turn());
-    let answer = answers.recv_timeout(crate::support::setup::secs(20));
-    let inside = (Err(StopError::InsideHandler), Err(TurnError::InsideHandler));
-    assert_eq!(answer, Ok(inside), "a deadlock");
-    outer.stop().unwrap();
-    inner.stop().unwrap();
-}
-
-/// An engine whose handler waits until it is let go.
-fn stuck(at: &Setup) -> (Timer<u64>, Receiver<()>, Sender<()>, Fired) {
-    let (entered, is_in) = channel();
-    let (let_go, gate) = channel();
-    let gate = Mutex::new(gate);
-    let (fired, log) = Fired::pair();
-    let timer = at
-        .builder()
-        .build_with(move |expired: Expired<u64>| {
-            if expired.payload == 0 {
-                entered.send(()).unwrap();
-                gate.lock().unwrap().recv().unwrap();
-            }
-            log.push(expired);
-        })
-        .unwrap();
-    (timer, is_in, let_go, fired)
 }
 
 #[test]
 fn a_hanging_handler_delays_no_caller() {
     each_setup(|at| {
-        let (timer, is_in, let_go, fired) = stuck(at);
+        let ((entered, is_in), (let_go, gate)) = (channel(), channel());
+        let (gate, (fired, log)) = (Mutex::new(gate), Fired::pair());
+        let timer = at
+            .builder()
+            .build_with(move |expired: Expired<u64>| {
+                if expired.payload == 0 {
+                    entered.send(()).unwrap();
+                    gate.lock().unwrap().recv().unwrap();
+                }
+                log.push(expired);
+            })
+            .unwrap();
         timer.schedule(Duration::ZERO, 0).unwrap();
-        let driver = timer.clone();
-        let turning =
-            (at.drive == Drive::Manual).then(|| std::thread::spawn(move || driver.turn().unwrap()));
-        is_in.recv().unwrap();
-        // The owner hangs, and everything goes on: more than inbox and magazines hold in one piece.
-        let keys: Vec<Key<u64>> =
-            (1..40_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
-        assert!(keys.iter().all(|key| timer.reschedule(*key, ms(5)).moved()));
-        assert!(keys[..20_000].iter().all(|key| timer.cancel(*key).won()));
-        assert_eq!(timer.pending(), 19_999);
-        assert_eq!(timer.stats().fired(), 1);
-        assert_eq!(fired.len(), 0);
-        let_go.send(()).unwrap();
-        if let Some(turning) = turning {
-            turning.join().unwrap();
-        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| at.wait_idle(&timer));
+            is_in.recv().unwrap();
+            // The owner hangs, and everything goes on: more than inbox and magazines hold in one piece.
+            let keys: Vec<Key<u64>> =
+                (1..40_000).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+            assert!(keys.iter().all(|key| timer.reschedule(*key, ms(5)).moved()));
+            assert!(keys[..20_000].iter().all(|key| timer.cancel(*key).won()));
+            assert_eq!((timer.pending(), timer.stats().fired(), fired.len()), (19_999, 1, 0));
+            let_go.send(()).unwrap();
+        });
         at.advance(&timer, ms(5));
-        assert_eq!(sorted(fired.ids()).len(), 20_000);
+        assert_eq!(fired.ids().len(), 20_000);
         timer.stop().unwrap();
     });
-}
-
-#[test]
-fn stop_waits_for_the_handler_that_runs() {
-    let at = Setup::with_workers();
-    let (timer, is_in, let_go, fired) = stuck(&at);
-    timer.schedule(Duration::ZERO, 0).unwrap();
-    timer.schedule(HOUR, 1).unwrap();
-    is_in.recv().unwrap();
-    let stopping = std::thread::spawn({
-        let timer = timer.clone();
-        move || timer.stop().unwrap().len()
-    });
-    wait_until("the stop has begun", || timer.is_stopped());
-    assert!(timer.schedule(HOUR, 2).is_err(), "refused at once, without waiting");
-    std::thread::sleep(ms(5));
-    assert!(!stopping.is_finished());
-    let_go.send(()).unwrap();
-    assert_eq!(stopping.join().unwrap(), 1);
-    assert_eq!(fired.ids(), [0], "the handler has returned before stop has");
 }

@@ -1,12 +1,12 @@
 //! Several shards: all used under any affinity mask, with handlers of their own or an executor.
 
-use crate::support::setup::{Fired, HOUR, ms, one_shard, secs, set_of, wait_until};
-use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use crate::support::setup::{Fired, ms, one_shard, secs, set_of, wait_until};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    BuildError, Builder, Clock, Executor, Expired, PinState, Pinning, Routing, Time, Timer,
+    BuildError, Builder, Clock, Expired, PinState, Pinning, Routing, Time, Timer, executor_fn,
 };
 
 #[cfg(target_os = "linux")]
@@ -45,60 +45,47 @@ mod masks {
         timer.stop().unwrap();
     }
 
-    /// The masks of an engine's workers, each seen from a handler, and the statistics of them.
-    fn masks_of(builder: Builder) -> Vec<(Vec<usize>, PinState)> {
-        let seen = Arc::new(Mutex::new(Vec::new()));
+    /// The masks of an engine's workers, each seen from the last of so many calls of its handler, and what the
+    /// statistics say of them.
+    fn masks_of(builder: Builder, calls: usize) -> Vec<(Vec<usize>, PinState)> {
+        let seen = Arc::new(Mutex::new(BTreeMap::new()));
         let log = Arc::clone(&seen);
-        let timer = builder
-            .routing(Routing::Spread)
-            .build_with(move |e: Expired<u64>| log.lock().unwrap().push((e.shard, allowed())))
-            .unwrap();
+        let handler = move |e: Expired<u64>| _ = log.lock().unwrap().insert(e.shard, allowed());
+        let timer = builder.routing(Routing::Spread).build_with(handler).unwrap();
         let shards = timer.shards();
-        for id in 0..shards as u64 {
-            timer.schedule_key(Duration::ZERO, id).unwrap();
+        for call in 1..=calls {
+            (0..shards).for_each(|_| _ = timer.schedule_key(ms(20), 0).unwrap());
+            wait_until("all have fired", || timer.stats().fired() as usize == call * shards);
         }
-        wait_until("all have fired", || seen.lock().unwrap().len() == shards);
-        let mut seen = std::mem::take(&mut *seen.lock().unwrap());
-        seen.sort_unstable();
+        timer.wait_idle();
         let stats = timer.stats();
         timer.stop().unwrap();
-        seen.into_iter().zip(&stats.shards).map(|((_, mask), it)| (mask, it.pinning)).collect()
+        let masks = std::mem::take(&mut *seen.lock().unwrap()).into_values();
+        masks.zip(stats.shards.iter().map(|shard| shard.pinning)).collect()
     }
 
     #[test]
-    fn workers_are_pinned_to_the_cores_of_the_process() {
+    fn workers_are_pinned_to_the_cores_of_the_process_or_of_a_list() {
         if !pins_threads() {
             return;
         }
         let cores = allowed();
+        let pinned: Vec<_> =
+            cores.iter().map(|core| (vec![*core], PinState::Pinned(*core))).collect();
         under_mask(&cores[..1], || {
-            let workers = masks_of(Builder::new().shards(cores.len()));
-            let pinned: BTreeSet<usize> = workers
-                .iter()
-                .map(|(mask, state)| {
-                    assert_eq!(*state, PinState::Pinned(mask[0]));
-                    assert_eq!(mask.len(), 1);
-                    mask[0]
-                })
-                .collect();
-            assert_eq!(pinned.into_iter().collect::<Vec<_>>(), cores, "a core for each worker");
+            let mut workers = masks_of(Builder::new().shards(cores.len()), 1);
+            workers.sort_by_key(|(mask, _)| mask[0]);
+            assert_eq!(workers, pinned, "a core for each worker");
         });
+        for (core, pinned) in cores.iter().zip(pinned) {
+            let builder = Builder::new().shards(2).pinning(Pinning::List(vec![*core]));
+            assert_eq!(masks_of(builder, 1), [pinned.clone(), pinned]);
+        }
         let missing = CpuSet::MAX_CPU - 1;
         if !cores.contains(&missing) {
             let list = Builder::new().pinning(Pinning::List(vec![missing])).build();
             let unknown = BuildError::UnknownCore { core: missing, allowed: cores };
             assert_eq!(list.err(), Some(unknown));
-        }
-    }
-
-    #[test]
-    fn a_list_of_cores_is_followed() {
-        if !pins_threads() {
-            return;
-        }
-        for core in allowed() {
-            let workers = masks_of(Builder::new().shards(2).pinning(Pinning::List(vec![core])));
-            assert!(workers.iter().all(|it| *it == (vec![core], PinState::Pinned(core))));
         }
     }
 
@@ -109,12 +96,11 @@ mod masks {
         }
         let cores = allowed().len();
         // Other tests build engines meanwhile: so many engines cannot all have met the same core by chance.
-        let pinned = (0..32).map(|_| masks_of(Builder::new().shards(1))[0].0[0]);
+        let pinned = (0..32).map(|_| masks_of(Builder::new().shards(1), 1)[0].0[0]);
         assert_eq!(pinned.collect::<BTreeSet<_>>().len(), cores);
     }
 
     /// On this clock every sleep lasts twice as long as it should: so it looks to a worker that waits for its core.
-    #[derive(Clone)]
     struct Twice(Instant);
 
     impl Clock for Twice {
@@ -123,61 +109,25 @@ mod masks {
         }
     }
 
-    fn leaves_its_core(clock: impl Clock + Clone) {
-        let cores = allowed();
-        for (pinning, leaves) in [(Pinning::Cores, true), (Pinning::List(cores.clone()), false)] {
-            let seen = Arc::new(Mutex::new(Vec::new()));
-            let log = Arc::clone(&seen);
-            let timer = Builder::new()
-                .shards(1)
-                .pinning(pinning)
-                .clock(clock.clone())
-                .build_with(move |_: Expired<u64>| log.lock().unwrap().push(allowed()))
-                .unwrap();
-            for round in 1..=6 {
-                timer.schedule_key(ms(20), 0).unwrap();
-                wait_until("it has fired", || seen.lock().unwrap().len() == round);
-            }
-            let last = seen.lock().unwrap().pop().unwrap();
-            let state = timer.stats().shards[0].pinning;
-            if leaves {
-                assert_eq!(last, cores, "all cores of the process");
-                assert!(matches!(state, PinState::Widened(_)), "{state:?}");
-            } else {
-                assert_eq!(last.len(), 1);
-                assert!(matches!(state, PinState::Pinned(_)), "{state:?}");
-            }
-            timer.stop().unwrap();
-        }
-    }
-
     #[test]
-    fn a_worker_that_is_kept_waiting_leaves_its_core() {
+    fn a_worker_that_is_kept_waiting_leaves_its_core_unless_that_is_listed() {
         if !pins_threads() {
             return;
         }
-        leaves_its_core(Twice(Instant::now()));
+        let cores = allowed();
+        let waiting = || Builder::new().shards(1).clock(Twice(Instant::now()));
+        let [(mask, state)] = &*masks_of(waiting(), 12) else { panic!("one shard") };
+        assert_eq!(*mask, cores, "all cores of the process");
+        assert!(matches!(state, PinState::Widened(_)), "{state:?}");
+        let listed = masks_of(waiting().pinning(Pinning::List(cores)), 12);
+        assert_eq!(listed[0].1, PinState::Pinned(listed[0].0[0]));
     }
 
     #[test]
     fn without_pinning_workers_keep_the_builders_mask() {
-        let (timer, fired) = crate::support::setup::recording(Builder::new().pinning(Pinning::Off));
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
-        wait_until("it has fired", || fired.len() == 1);
-        assert!(timer.stats().shards.iter().all(|shard| shard.pinning.core().is_none()));
-        timer.stop().unwrap();
+        let workers = masks_of(Builder::new().pinning(Pinning::Off), 1);
+        assert!(workers.iter().all(|(mask, state)| *mask == allowed() && state.core().is_none()));
     }
-}
-
-#[test]
-fn one_thread_reaches_every_shard_when_timers_are_spread() {
-    let builder = one_shard().shards(7).routing(Routing::Spread);
-    let (timer, _fired) = crate::support::setup::recording(builder);
-    let shards: Vec<usize> =
-        (0..70).map(|id| timer.schedule_key(HOUR, id).unwrap().shard()).collect();
-    assert_eq!(shards.iter().copied().collect::<BTreeSet<_>>().len(), 7);
-    assert!(timer.stats().shards.iter().all(|shard| shard.scheduled == 10));
-    assert_eq!(timer.stop().unwrap().len(), 70);
 }
 
 #[test]
@@ -239,36 +189,19 @@ fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
     timer.stop().unwrap();
 }
 
-/// Hands expired timers to a bounded queue; keeps those that it has no place for.
-struct Pool {
-    queue: SyncSender<Expired<u64>>,
-    overflow: Fired,
-}
-
-impl Executor<u64> for Pool {
-    fn execute(&self, expired: Expired<u64>) -> Result<(), Expired<u64>> {
-        assert_ne!(expired.payload, 13, "an executor may panic, too");
-        self.queue.try_send(expired).map_err(|error| match error {
-            TrySendError::Full(expired) | TrySendError::Disconnected(expired) => expired,
-        })
-    }
-
-    fn rejected(&self, expired: Expired<u64>) {
-        self.overflow.push(expired);
-    }
-}
-
-fn pooled(places: usize) -> (Timer<u64>, Receiver<Expired<u64>>, Fired) {
-    let (queue, taken) = sync_channel(places);
-    let overflow = Fired::default();
-    let timer = one_shard().build_on(Pool { queue, overflow: overflow.clone() }).unwrap();
-    (timer, taken, overflow)
-}
-
 #[test]
 fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
-    let (timer, taken, overflow) = pooled(10);
-    for id in 100..130 {
+    let (queue, taken) = sync_channel(10);
+    let (overflow, log) = Fired::pair();
+    let execute = move |expired: Expired<u64>| {
+        assert_ne!(expired.payload, 13, "an executor may panic, too");
+        queue.try_send(expired).map_err(|error| match error {
+            TrySendError::Full(expired) | TrySendError::Disconnected(expired) => expired,
+        })
+    };
+    let executor = executor_fn(execute, move |expired| log.push(expired));
+    let timer = one_shard().build_on(executor).unwrap();
+    for id in (100..130).chain([13]) {
         timer.schedule_key(ms(1), id).unwrap();
     }
     wait_until("ten are taken and twenty refused", || overflow.len() == 20);
@@ -276,21 +209,11 @@ fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
     let accepted = taken.try_iter().map(|expired| expired.payload);
     assert_eq!(set_of(accepted.chain(overflow.ids())), (100..130).collect());
     let stats = timer.stats();
-    assert_eq!((stats.shards[0].refused_by_executor, stats.fired(), stats.panics()), (20, 30, 0));
+    assert_eq!((stats.refused_by_executor(), stats.fired(), stats.panics()), (20, 31, 1));
     // A shutdown executor refuses everything.
     drop(taken);
     timer.schedule_key(Duration::ZERO, 1).unwrap();
     wait_until("it has come back", || overflow.len() == 1);
-    assert_eq!(timer.stats().panics(), 0);
-    timer.stop().unwrap();
-}
-
-#[test]
-fn a_panicking_executor_is_survived() {
-    let (timer, taken, _overflow) = pooled(10);
-    timer.schedule_key(Duration::ZERO, 13).unwrap();
-    timer.schedule_key(Duration::ZERO, 14).unwrap();
-    assert_eq!(taken.recv_timeout(secs(20)).unwrap().payload, 14);
     assert_eq!(timer.stats().panics(), 1);
     timer.stop().unwrap();
 }

@@ -5,38 +5,29 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 use tickwheel::{Reschedule, Routing, Submitter, Timer};
 
+/// It reaches timers of every shard, and has one home.
 #[test]
 fn a_submitter_does_what_its_timer_does() {
-    let (timer, fired) = recording(one_shard());
+    let (timer, fired) = recording(one_shard().shards(3).routing(Routing::Spread));
     let submitter = timer.submitter();
-    let [fires, cancelled, moved] = [(ms(1), 1), (HOUR, 2), (HOUR, 3)]
+    for id in 0..30 {
+        let key = timer.schedule_key(HOUR, id).unwrap();
+        assert_eq!(submitter.reschedule(key, HOUR * 2), Reschedule::Moved);
+        assert_eq!(submitter.cancel(key).into_payload(), Some(id));
+    }
+    let keys = [(ms(1), 30), (HOUR, 31), (HOUR, 32)]
         .map(|(delay, id)| submitter.schedule(delay, id).unwrap());
-    assert_eq!(submitter.cancel(cancelled).into_payload(), Some(2));
-    assert!(!timer.cancel(cancelled).won(), "it has been cancelled");
+    let [fires, cancelled, moved] = keys;
+    assert!(keys.iter().all(|key| key.shard() == fires.shard()));
+    assert_eq!(timer.cancel(cancelled).into_payload(), Some(31));
     assert_eq!(submitter.reschedule(moved, ms(2)), Reschedule::Moved);
     wait_until("both have fired", || fired.len() == 2);
     assert!(!submitter.cancel(fires).won() && !timer.is_pending(moved));
     let at = timer.now() + HOUR;
-    assert!(timer.is_pending(submitter.schedule(at, 4).unwrap()));
-    assert_eq!(submitter.timer().pending(), 1);
-    assert_eq!(timer.stop().unwrap().len(), 1);
-    let refused = submitter.schedule(HOUR, 5).unwrap_err();
-    assert_eq!(*refused.payload(), 5, "the engine is stopped");
-}
-
-#[test]
-fn a_submitter_reaches_the_timers_of_other_shards() {
-    let (timer, _) = recording(one_shard().shards(3).routing(Routing::Spread));
-    let keys: Vec<_> = (0..30).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
-    let submitter = timer.submitter();
-    for (id, key) in keys.into_iter().enumerate() {
-        assert_eq!(submitter.reschedule(key, HOUR * 2), Reschedule::Moved);
-        assert_eq!(submitter.cancel(key).into_payload(), Some(id as u64));
-    }
-    let home: std::collections::HashSet<_> =
-        (0..30).map(|id| submitter.schedule(HOUR, id).unwrap().shard()).collect();
-    assert_eq!(home.len(), 1, "a submitter has one home");
-    timer.stop().unwrap();
+    assert!(timer.is_pending(submitter.schedule(at, 33).unwrap()));
+    assert_eq!((submitter.timer().pending(), timer.stop().unwrap().len()), (1, 1));
+    let refused = submitter.schedule(HOUR, 34).unwrap_err();
+    assert_eq!(*refused.payload(), 34, "the engine is stopped");
 }
 
 #[test]

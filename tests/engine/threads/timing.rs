@@ -1,70 +1,15 @@
-//! Real time: never early, woken in time, and asleep while there is nothing to do.
+//! Real time: woken in time, and asleep while there is nothing to do.
 
-use crate::support::random::Random;
 use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, secs, us, wait_until};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Clock, Expired, IdleStrategy, Key, MonotonicClock, Timer, WheelKind};
+use tickwheel::{Expired, IdleStrategy, Key, Timer, WheelKind};
 
 const IDLE: [IdleStrategy; 3] = [
     IdleStrategy::Park,
     IdleStrategy::SpinThenPark { spin: Duration::from_micros(200) },
     IdleStrategy::BusySpin,
 ];
-
-/// Schedules timers of many delays and checks each against the time before its schedule.
-fn none_is_early(builder: Builder, timers: u64, longest: Duration) {
-    let clock = MonotonicClock::new();
-    let (sender, receiver) = channel();
-    let handler = move |expired: Expired<u64>| {
-        assert!(expired.deadline <= clock.now(), "the clock itself has not come so far");
-        sender.send((expired.payload, Instant::now())).unwrap();
-    };
-    let timer = builder.clock(clock).build_with(handler).unwrap();
-    let mut random = Random::new(timers);
-    let mut not_before = Vec::new();
-    for id in 0..timers {
-        let delay = match id % 4 {
-            0 => Duration::from_nanos(random.below(longest.as_nanos() as u64)),
-            1 => timer.tick() * random.below(3) as u32,
-            2 => ms(random.below(longest.as_millis() as u64)),
-            _ => us(random.below(5_000)),
-        };
-        let before = Instant::now();
-        timer.schedule_key(delay, id).unwrap();
-        not_before.push(before + delay);
-        if id % 64 == 0 {
-            std::thread::sleep(us(100));
-        }
-    }
-    for _ in 0..timers {
-        let (id, at) = receiver.recv_timeout(secs(20)).expect("no timer is lost");
-        let earliest = not_before[id as usize];
-        assert!(at >= earliest, "timer {id} fired {:?} early", earliest - at);
-    }
-    assert_eq!(timer.stats().panics(), 0);
-    assert!(timer.stop().unwrap().is_empty());
-}
-
-#[test]
-fn never_early_at_ticks_of_50_us() {
-    for idle in IDLE {
-        none_is_early(one_shard().tick(us(50)).idle(idle), 1500, ms(60));
-    }
-}
-
-#[test]
-fn never_early_at_ticks_of_1_ms() {
-    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }] {
-        none_is_early(one_shard().wheel(wheel), 1500, ms(150));
-    }
-}
-
-#[test]
-fn never_early_at_ticks_of_10_ms() {
-    none_is_early(one_shard().tick(ms(10)).shards(2), 1500, ms(150));
-}
 
 #[test]
 fn an_earlier_timer_ends_the_sleep() {
@@ -144,58 +89,4 @@ fn a_later_timer_does_not_wake_the_worker() {
     let few = after.wakes - before.wakes <= 1 && after.turns - before.turns <= 1;
     assert!(few, "the first timer's may have been under way, {before:?}, then {after:?}");
     timer.stop().unwrap();
-}
-
-#[test]
-fn wait_idle_returns_between_timers_of_a_running_clock() {
-    let (timer, fired) = recording(one_shard());
-    for id in 0..100 {
-        timer.schedule(us(id * 50), id).unwrap();
-    }
-    std::thread::sleep(ms(7));
-    timer.wait_idle();
-    assert_eq!(fired.len(), 100);
-    timer.stop().unwrap();
-}
-
-#[test]
-fn lateness_is_measured_from_the_deadline() {
-    let late = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&late);
-    let clock = MonotonicClock::new();
-    let (is_in, first_is_in) = channel();
-    let (sender, deadlines) = channel();
-    let deadlines = Mutex::new(deadlines);
-    let timer = one_shard()
-        .clock(clock)
-        .build_with(move |expired: Expired<u64>| {
-            seen.lock().unwrap().push(expired.lateness);
-            if expired.payload == 0 {
-                // Holds up the second timer, which is not due in the same turn, by 15 ms.
-                is_in.send(()).unwrap();
-                let deadline = deadlines.lock().unwrap().recv().unwrap();
-                while clock.now() < deadline + ms(15) {
-                    std::thread::sleep(ms(1));
-                }
-            }
-        })
-        .unwrap();
-    timer.schedule(Duration::ZERO, 0).unwrap();
-    first_is_in.recv().unwrap();
-    sender.send(timer.schedule(ms(10), 1).unwrap().deadline()).unwrap();
-    wait_until("both have fired", || late.lock().unwrap().len() == 2);
-    assert!(late.lock().unwrap()[1] >= ms(15));
-    assert!(timer.stats().lateness().max() >= ms(15));
-    timer.stop().unwrap();
-}
-
-#[test]
-fn nothing_fires_by_itself() {
-    let (sender, receiver) = channel();
-    let handler = move |expired: Expired<u64>| sender.send(expired.payload).unwrap();
-    let timer = one_shard().build_with(handler).unwrap();
-    timer.schedule(HOUR, 1).unwrap();
-    timer.schedule(Duration::MAX, 2).unwrap();
-    assert_eq!(receiver.recv_timeout(ms(50)), Err(RecvTimeoutError::Timeout));
-    assert_eq!(timer.stop().unwrap().len(), 2);
 }
