@@ -37,12 +37,3 @@ fn the_local_timers_need_no_crate_of_the_operating_system() {
     // With the others the same look finds them.
     assert!(named(&dependencies("threads"), "core_affinity "));
 }
-
-#[test]
-fn the_local_timers_build_by_themselves() {
-    for features in ["", "std"] {
-        let check = cargo(&["check", "--lib", "--quiet", "--features", features]);
-        let said = String::from_utf8_lossy(&check.stderr).into_owned();
-        assert!(check.status.success() && said.is_empty(), "{features:?}: {said}");
-    }
-}

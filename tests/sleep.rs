@@ -5,31 +5,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    BootClock, Builder, Clock, EventLoopTimer, Expired, ManualClock, MonotonicClock, Pinning,
-    Settings, Time,
+    BootClock, Clock, EventLoopTimer, Expired, LoopTimer, ManualClock, MonotonicClock, Settings,
+    Time,
 };
+
+#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[path = "support/setup.rs"]
+mod setup;
+
+use setup::{HOUR, one_shard, secs, wait_until};
 
 const MS: Duration = Duration::from_millis(1);
 const US: Duration = Duration::from_micros(1);
-const HOUR: Duration = Duration::from_secs(3600);
 
-/// Sleeps as long as the timer says, on a clock that is turned by hand; when each timer fired, and how often it slept.
-macro_rules! sleep_through {
-    ($timer:ident, $clock:expr) => {{
-        let (clock, mut fired, mut sleeps) = ($clock, Vec::new(), 0);
-        while let Some(sleep) = $timer.poll_timeout(clock.now()) {
-            sleeps += 1;
-            clock.advance(sleep);
-            let now = clock.now();
-            let polled = $timer.poll(now, |expired| {
-                assert!(expired.deadline <= now, "early");
-                assert_eq!(expired.lateness, now - expired.deadline);
-                fired.push((expired.payload, expired.lateness));
-            });
-            assert!(!polled.more);
-        }
-        (fired, sleeps)
-    }};
+/// Sleeps as long as the timer says; when each timer fired, and how often the loop slept.
+fn sleep_through(timer: &mut impl LoopTimer<Payload = Duration>) -> (Vec<Expired<Duration>>, u32) {
+    let (mut now, mut fired, mut sleeps) = (Time::ZERO, Vec::new(), 0);
+    while let Some(sleep) = timer.poll_timeout(now) {
+        sleeps += 1;
+        now = now + sleep;
+        assert!(!timer.poll(now, |expired| fired.push(expired)).more);
+        assert!(fired.last().is_none_or(|it| it.lateness == now - it.deadline), "{fired:?}");
+    }
+    (fired, sleeps)
 }
 
 #[test]
@@ -37,21 +35,18 @@ fn with_a_slack_timers_share_a_wake_up_and_none_is_early_or_later_than_that() {
     let timers = [0, 3, 7, 10, 11, 20, 31].map(|ms| MS * ms);
     for (slack, sleeps) in [(Duration::ZERO, 7), (MS / 2, 7), (3 * MS, 5), (10 * MS, 3), (HOUR, 1)]
     {
-        let clock = ManualClock::new();
-        let builder = Settings::new().clock(clock.clone()).slack(slack);
-        let mut event_loop: EventLoopTimer<Duration> = builder.build_with_waker(|| ()).unwrap();
+        let builder = Settings::new().clock(ManualClock::new()).slack(slack);
+        let mut event_loop = builder.build_with_waker(|| ()).unwrap();
         let mut local = Settings::new().slack(slack).build_local().unwrap();
         for delay in timers {
             event_loop.schedule(Time::ZERO, MS + delay, delay).unwrap();
             local.schedule(Time::ZERO, MS + delay, delay).unwrap();
         }
         assert_eq!(local.next_deadline(), Some(Time::ZERO + MS), "the deadline stays exact");
-        for (fired, slept) in
-            [sleep_through!(event_loop, &clock), sleep_through!(local, &ManualClock::new())]
-        {
+        for (fired, slept) in [sleep_through(&mut event_loop), sleep_through(&mut local)] {
             assert_eq!(slept, sleeps, "{slack:?}");
-            assert_eq!(fired.iter().map(|it| it.0).collect::<Vec<_>>(), timers);
-            assert!(fired.iter().all(|it| it.1 <= slack), "{fired:?}");
+            assert_eq!(fired.iter().map(|it| it.payload).collect::<Vec<_>>(), timers);
+            assert!(fired.iter().all(|it| it.lateness <= slack), "{fired:?}");
         }
     }
 }
@@ -99,9 +94,7 @@ fn a_worker_with_slack_sleeps_seldom() {
     const TIMERS: u32 = 400;
     let parks = |slack| {
         let (done, is_done) = channel();
-        let timer = Builder::new()
-            .shards(1)
-            .pinning(Pinning::Off)
+        let timer = one_shard()
             .tick(50 * US)
             .slack(slack)
             .build_with(move |expired: Expired<u32>| {
@@ -136,23 +129,17 @@ impl Clock for Suspended {
 #[test]
 fn a_worker_notices_time_that_has_passed_in_its_sleep() {
     let (slept, (done, is_done)) = (Suspended(Arc::default()), channel());
-    let timer = Builder::new()
-        .shards(1)
-        .pinning(Pinning::Off)
+    let timer = one_shard()
         .clock(slept.clone())
         .build_with(move |expired: Expired<()>| done.send(expired.lateness).unwrap())
         .unwrap();
     timer.schedule(HOUR, ()).unwrap();
     // The worker looks at the clock again and again, although nothing is due for an hour.
-    let begun = Instant::now();
-    while timer.stats().shards[0].parks < 3 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it sleeps without a look at the clock");
-        std::thread::yield_now();
-    }
+    wait_until("it has slept three times", || timer.stats().shards[0].parks >= 3);
     assert!(is_done.try_recv().is_err(), "it is not early");
     slept.0.store(2 * 3600, Ordering::SeqCst);
-    let lateness = is_done.recv_timeout(Duration::from_secs(60)).unwrap();
-    assert!(lateness >= HOUR - Duration::from_secs(60), "{lateness:?}");
+    let lateness = is_done.recv_timeout(secs(60)).unwrap();
+    assert!(lateness >= HOUR - secs(60), "{lateness:?}");
     let builder = Settings::new().clock(slept.clone());
     let mut timer: EventLoopTimer<()> = builder.build_with_waker(|| ()).unwrap();
     assert_eq!(
@@ -167,9 +154,7 @@ fn a_worker_notices_time_that_has_passed_in_its_sleep() {
 #[test]
 fn the_boot_clock_drives_an_engine() {
     let (done, is_done) = channel();
-    let timer = Builder::new()
-        .shards(1)
-        .pinning(Pinning::Off)
+    let timer = one_shard()
         .clock(BootClock::new())
         .build_with(move |_: Expired<()>| done.send(Instant::now()).unwrap())
         .unwrap();

@@ -9,13 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 use tickwheel::{
-    Budget, Builder, Clock, Drive, Expired, ManualClock, Pinning, ScheduleErrorKind, Time, Timer,
+    Budget, Builder, Clock, Drive, Expired, ManualClock, ScheduleErrorKind, Time, Timer,
     executor_fn,
 };
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
-const HOUR: Duration = Duration::from_secs(3600);
+#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[path = "support/setup.rs"]
+mod setup;
+
+use setup::{HOUR, ms, one_shard};
 
 /// One event: its level, and its fields as text.
 #[derive(Clone, Debug)]
@@ -37,10 +41,8 @@ impl Visit for Told {
     }
 }
 
-type Reaction = Box<dyn Fn() + Send + Sync>;
-
 static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
-static REACTION: Mutex<Option<Arc<Reaction>>> = Mutex::new(None);
+static REACTION: Mutex<Option<Arc<dyn Fn() + Send + Sync>>> = Mutex::new(None);
 static TURN: Mutex<()> = Mutex::new(());
 
 fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
@@ -89,24 +91,15 @@ fn my_turn() -> MutexGuard<'static, ()> {
 }
 
 fn react(reaction: impl Fn() + Send + Sync + 'static) {
-    *lock(&REACTION) = Some(Arc::new(Box::new(reaction)));
+    *lock(&REACTION) = Some(Arc::new(reaction));
 }
 
 fn told() -> Vec<Told> {
     std::mem::take(&mut lock(&TOLD))
 }
 
-/// The only event since the last look.
-#[track_caller]
-fn the_only_one(level: Level, message: &str) -> Told {
-    let told = told();
-    assert!(told.len() == 1, "one event, not {told:?}");
-    assert_eq!((told[0].level, told[0].field("message")), (level, message));
-    told[0].clone()
-}
-
-fn by_hand(clock: &ManualClock) -> Builder {
-    Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual).clock(clock.clone())
+fn by_hand(clock: impl Clock) -> Builder {
+    one_shard().drive(Drive::Manual).clock(clock)
 }
 
 /// Due at once.
@@ -115,66 +108,83 @@ fn arm(timer: &Timer<u64>, payload: u64) {
     timer.schedule_key(Duration::ZERO, payload).expect("the engine takes it");
 }
 
+/// What an event is to tell: fields, and a part of the text of each.
+type Fields = Vec<(&'static str, String)>;
+
+type Case = (Level, &'static str, fn() -> Fields);
+
+/// Level and message of each event, and what brings it about.
+#[rustfmt::skip]
+const EVENTS: [Case; 6] = [
+    (Level::DEBUG, "a timer was refused", refuses),
+    (Level::ERROR, "a handler panicked", panics),
+    (Level::DEBUG, "a turn used its budget up", uses_its_budget_up),
+    (Level::WARN, "a handler held its shard up", is_slow),
+    (Level::DEBUG, "the executor gave an expired timer back", is_refused_by_an_executor),
+    (Level::ERROR, "a worker panicked and has ended", ends_a_shard),
+];
+
 #[test]
-fn a_panic_and_a_refusal_are_told_with_their_fields() {
+fn each_event_is_told_once_with_its_fields() {
     let _turn = my_turn();
-    let builder = by_hand(&ManualClock::new()).max_pending(1);
-    let timer = builder.build_with(|_: Expired<u64>| panic!("no luck")).unwrap();
-    let key = timer.schedule_key(Duration::ZERO, 1).unwrap();
+    for (level, message, brings_about) in EVENTS {
+        let fields = brings_about();
+        let told = told();
+        let is_it = |it: &&Told| it.level == level && it.field("message") == message;
+        let [event] = &*told.iter().filter(is_it).collect::<Vec<_>>() else {
+            panic!("{message}: {told:?}")
+        };
+        for (name, text) in fields {
+            assert!(event.field(name).contains(&text), "{name} is not {text} in {event:?}");
+        }
+    }
+}
+
+fn refuses() -> Fields {
+    let builder = by_hand(ManualClock::new()).max_pending(1);
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    arm(&timer, 1);
     timer.schedule_key(HOUR, 2).unwrap_err();
-    let refused = the_only_one(Level::DEBUG, "a timer was refused");
-    assert_eq!(refused.field("shard"), "0");
-    assert!(refused.field("reason").contains('1'), "names the limit: {refused:?}");
-
-    timer.turn().unwrap();
-    let panicked = the_only_one(Level::ERROR, "a handler panicked");
-    assert_eq!(panicked.field("panic"), "no luck");
-    assert_eq!(panicked.field("timer"), key.to_raw().to_string());
-    assert_eq!(panicked.field("shard"), "0");
+    vec![("shard", "0".into()), ("reason", "1".into())]
 }
 
-#[test]
-fn a_turn_that_was_cut_short_is_told() {
-    let _turn = my_turn();
-    let clock = ManualClock::new();
-    let budget = Budget::new().fire(2);
-    let timer = by_hand(&clock).budget(budget).build_with(|_: Expired<u64>| ()).unwrap();
+fn panics() -> Fields {
+    let builder = by_hand(ManualClock::new());
+    let timer = builder.build_with(|_: Expired<u64>| panic!("no luck")).unwrap();
+    let key = timer.schedule_key(Duration::ZERO, 1).unwrap().to_raw();
+    timer.turn().unwrap();
+    vec![("shard", "0".into()), ("panic", "no luck".into()), ("timer", key.to_string())]
+}
+
+fn uses_its_budget_up() -> Fields {
+    let builder = by_hand(ManualClock::new()).budget(Budget::new().fire(2));
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     (0..3).for_each(|id| arm(&timer, id));
-    timer.turn().unwrap();
-    assert_eq!(the_only_one(Level::DEBUG, "a turn used its budget up").field("fired"), "2");
-    assert_eq!(timer.stats().fired(), 3);
+    assert_eq!(timer.turn(), Ok(3));
+    vec![("fired", "2".into())]
 }
 
-#[test]
-fn a_slow_handler_is_told_beside_the_hook() {
-    let _turn = my_turn();
+/// One handler takes less than the limit, and one more; the hook is told as well.
+fn is_slow() -> Fields {
     let (clock, hooked) = (ManualClock::new(), Arc::new(AtomicU32::new(0)));
     let (within, count) = (clock.clone(), Arc::clone(&hooked));
-    let timer = by_hand(&clock)
-        .on_slow_handler(Duration::from_millis(5), move |_| {
-            count.fetch_add(1, Ordering::SeqCst);
-        })
-        .build_with(move |expired: Expired<u64>| {
-            within.advance(Duration::from_millis(expired.payload));
-        })
+    let timer = by_hand(clock)
+        .on_slow_handler(ms(5), move |_| _ = count.fetch_add(1, Ordering::SeqCst))
+        .build_with(move |expired: Expired<u64>| _ = within.advance(ms(expired.payload)))
         .unwrap();
-    timer.schedule_key(Duration::ZERO, 4).unwrap();
+    arm(&timer, 4);
+    arm(&timer, 6);
     timer.turn().unwrap();
-    assert!(told().is_empty());
-    timer.schedule_key(Duration::ZERO, 6).unwrap();
-    timer.turn().unwrap();
-    let slow = the_only_one(Level::WARN, "a handler held its shard up");
-    assert_eq!((slow.field("took"), hooked.load(Ordering::SeqCst)), ("6ms", 1));
+    assert_eq!(hooked.load(Ordering::SeqCst), 1);
+    vec![("took", "6ms".into())]
 }
 
-#[test]
-fn a_refusing_executor_is_told() {
-    let _turn = my_turn();
+fn is_refused_by_an_executor() -> Fields {
     let executor = executor_fn(Err::<(), Expired<u64>>, |_| ());
-    let timer = by_hand(&ManualClock::new()).build_on(executor).unwrap();
-    timer.schedule_key(Duration::ZERO, 1).unwrap();
+    let timer = by_hand(ManualClock::new()).build_on(executor).unwrap();
+    arm(&timer, 1);
     timer.turn().unwrap();
-    the_only_one(Level::DEBUG, "the executor gave an expired timer back");
+    vec![]
 }
 
 /// Fails for ever once it is told to.
@@ -187,26 +197,15 @@ impl Clock for Broken {
     }
 }
 
-#[test]
-fn a_worker_that_ends_is_told() {
-    let _turn = my_turn();
+fn ends_a_shard() -> Fields {
     let broken = Arc::new(AtomicBool::new(false));
-    let timer = Builder::new()
-        .shards(1)
-        .pinning(Pinning::Off)
-        .drive(Drive::Manual)
-        .clock(Broken(Arc::clone(&broken)))
-        .build_with(|_: Expired<u64>| ())
-        .unwrap();
+    let builder = by_hand(Broken(Arc::clone(&broken)));
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     timer.schedule_key(HOUR, 1).unwrap();
     broken.store(true, Ordering::SeqCst);
     while timer.turn().is_ok() {}
-    let told = told();
-    let failures: Vec<_> =
-        told.iter().filter(|it| it.field("message").contains("has ended")).collect();
-    assert!(failures.len() == 1, "{told:?}");
-    assert_eq!((failures[0].level, failures[0].field("shard")), (Level::ERROR, "0"));
     assert_eq!(timer.stop().unwrap().len(), 1);
+    vec![("shard", "0".into()), ("panic", "the clock".into())]
 }
 
 #[test]
@@ -215,7 +214,7 @@ fn a_subscriber_that_panics_keeps_no_timer_from_its_end() {
     react(|| panic!("the subscriber"));
     let (clock, fired) = (ManualClock::new(), Arc::new(AtomicU32::new(0)));
     let count = Arc::clone(&fired);
-    let timer = by_hand(&clock)
+    let timer = by_hand(clock.clone())
         .max_pending(4)
         .budget(Budget::new().fire(1))
         .on_slow_handler(Duration::ZERO, |_| ())
@@ -239,8 +238,8 @@ fn a_subscriber_that_panics_keeps_no_timer_from_its_end() {
 #[test]
 fn a_subscriber_whose_timer_is_refused_is_not_told_of_that() {
     let _turn = my_turn();
-    let timer: Timer<u64> =
-        by_hand(&ManualClock::new()).max_pending(1).build_with(|_: Expired<u64>| ()).unwrap();
+    let builder = by_hand(ManualClock::new()).max_pending(1);
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     timer.schedule_key(HOUR, 1).unwrap();
     let (within, refusals) = (timer.clone(), Arc::new(AtomicU32::new(0)));
     let count = Arc::clone(&refusals);
