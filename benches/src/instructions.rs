@@ -32,8 +32,10 @@ const ALLOWED: f64 = 5.0;
 const DELAY: Duration = Duration::from_secs(20);
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 
-/// The counted operations: each does its work so many times.
-const OPERATIONS: [(&str, fn(usize)); 18] = [
+/// Does an operation so many times.
+type Operation = fn(usize);
+
+const OPERATIONS: [(&str, Operation); 18] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
     // The same with a table of payloads and no timer: the benchmark's own share, and the least there is.
@@ -208,14 +210,15 @@ fn keys<W: Into<When>>(times: usize, timer: Timer<u64>, when: impl Fn() -> W) {
 fn batches(times: usize) {
     const SIZE: usize = 50;
     let timer = by_hand();
-    let batch =
-        |timers| timer.schedule_batch((0..timers).map(|_| (DELAY, 17))).expect("there is no limit");
-    let mut keys = VecDeque::from(batch(RESIDENTS));
-    for pair in (0..times).step_by(SIZE) {
-        for key in keys.drain(..SIZE) {
-            _ = black_box(timer.cancel(key));
+    let mut keys = VecDeque::new();
+    for pair in (0..RESIDENTS + times).step_by(SIZE) {
+        if keys.len() == RESIDENTS {
+            for key in keys.drain(..SIZE) {
+                _ = black_box(timer.cancel(key));
+            }
         }
-        keys.extend(batch(SIZE));
+        let batch = timer.schedule_batch((0..SIZE).map(|_| (DELAY, 17)));
+        keys.extend(batch.expect("there is no limit"));
         if pair % RESIDENTS == 0 {
             timer.turn().expect("it is turned by hand");
         }

@@ -136,7 +136,7 @@ pub fn insert(page: &str, tables: &str) -> String {
         Some((first, last)) if first < last => {
             format!("{}{fresh}{}", &page[..first], &page[last + END.len()..])
         }
-        _ => format!("{}\n\n{fresh}\n", page.trim_end()),
+        _ => format!("{}\n\n{fresh}\n", page.trim_end()).trim_start().to_owned(),
     }
 }
 

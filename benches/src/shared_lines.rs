@@ -16,8 +16,7 @@ use std::fmt::Debug;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
@@ -190,25 +189,27 @@ fn keys(builder: Builder) {
     in_turn(|turn| turn.pairs(|| timer.schedule_key(DELAY, 17), |it| timer.cancel(it).won()));
 }
 
-/// Two threads at the same work, in turn: each warms up, then each is looked at while the other one waits.
-fn in_turn(work: impl Fn(Turn<'_>) + Sync) {
-    let (barrier, work) = (&Barrier::new(2), &work);
+/// Two threads at the same work, step by step: each warms up, then each is looked at.
+fn in_turn(work: impl Fn(&Turn<'_>) + Sync) {
+    let step = AtomicUsize::new(0);
+    let (step, work) = (&step, &work);
     thread::scope(|scope| {
         for number in 0..2 {
-            scope.spawn(move || work(Turn { number, barrier }));
+            scope.spawn(move || work(&Turn { number, step }));
         }
     });
 }
 
-/// One of the two threads.
+/// One of the two threads. The trace does not tell them apart, so the one that waits only reads `step`.
 struct Turn<'a> {
     number: usize,
-    barrier: &'a Barrier,
+    /// How many steps are done.
+    step: &'a AtomicUsize,
 }
 
 impl Turn<'_> {
     fn pairs<N, E: Debug>(
-        self,
+        &self,
         schedule: impl Fn() -> Result<N, E>,
         mut cancel: impl FnMut(N) -> bool,
     ) {
@@ -221,17 +222,26 @@ impl Turn<'_> {
                 }
             }
         };
-        // Until the last step nobody else gets this thread's number.
-        for step in 0..4 {
-            if step == self.number {
-                pairs(WARM_UP);
-            } else if step == 2 + self.number {
-                // ORDERING: SeqCst here and below: a mark in a trace.
-                PHASE.store(1, Ordering::SeqCst);
-                pairs(PAIRS);
-                PHASE.store(0, Ordering::SeqCst);
-            }
-            self.barrier.wait();
+        self.step(0, || pairs(WARM_UP));
+        self.step(2, || {
+            // ORDERING: SeqCst here and below: a mark in a trace, and the threads' turns.
+            PHASE.store(1, Ordering::SeqCst);
+            pairs(PAIRS);
+            PHASE.store(0, Ordering::SeqCst);
+        });
+        // Until then nobody else gets this thread's number.
+        self.wait_for(4);
+    }
+
+    fn step(&self, first: usize, work: impl FnOnce()) {
+        self.wait_for(first + self.number);
+        work();
+        self.step.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn wait_for(&self, step: usize) {
+        while self.step.load(Ordering::SeqCst) < step {
+            thread::yield_now();
         }
     }
 }

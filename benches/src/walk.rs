@@ -20,8 +20,10 @@ const MS: Duration = Duration::from_millis(1);
 /// The most that a turn with one fire may take: functions, files.
 const TURN: (usize, usize) = (140, 35);
 
-/// The walks; each has an engine that is turned by hand.
-const WALKS: [(&str, fn(&Timer<u64>, &ManualClock)); 5] = [
+/// A walk through an engine that is turned by hand.
+type Walk = fn(&Timer<u64>, &ManualClock);
+
+const WALKS: [(&str, Walk); 5] = [
     ("schedule-key", |timer, _| _ = walked(|| timer.schedule_key(MS, 2))),
     ("cancel", |timer, _| {
         let key = timer.schedule_key(MS, 2).expect("there is room");

@@ -96,7 +96,7 @@ type Batches = Box<dyn FnMut() -> Option<Duration> + Send>;
 /// A schedules, B cancels.
 pub(super) fn remote_cancel<P: CrossPeer>(scale: Scale) -> Metrics {
     let peer = P::start(Setup::new(Book::new(0, 0)));
-    let batches = scale.steps(400);
+    let batches = (scale.steps(400 * BATCH) / BATCH).max(1);
     let run = |batches: usize| {
         let (one, other) = (peer.session(0), peer.session(1));
         let (out, input) = sync_channel(4);
