@@ -78,7 +78,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`].
+    /// [`StoreError::Away`](crate::StoreError::Away).
     pub(crate) async fn take(&self, most: usize, hold: Duration, end: Instant) -> Result<Taken> {
         loop {
             let arrived = self.take_now(most, hold).await?;
@@ -254,7 +254,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`]; what was not acknowledged is delivered again.
+    /// [`StoreError::Away`](crate::StoreError::Away); what was not acknowledged is delivered again.
     pub async fn acknowledge(&self, deliveries: &[Delivery]) -> Result<u64> {
         self.store().acknowledge(&receipts(deliveries)).await.map(count)
     }
@@ -264,7 +264,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`]; what was not given back is delivered again.
+    /// [`StoreError::Away`](crate::StoreError::Away); what was not given back is delivered again.
     pub async fn fail(&self, deliveries: &[Delivery], reason: &str) -> Result<()> {
         let nack = Nack { reason: reason.to_owned(), ..Nack::default() };
         self.store().nack(&receipts(deliveries), &nack).await.map(drop)
@@ -274,7 +274,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`].
+    /// [`StoreError::Away`](crate::StoreError::Away).
     pub async fn extend(&self, deliveries: &[Delivery], hold: Duration) -> Result<u64> {
         self.store().extend(&receipts(deliveries), hold).await.map(count)
     }

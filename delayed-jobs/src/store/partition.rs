@@ -169,7 +169,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`].
+    /// [`StoreError::Away`](crate::StoreError::Away).
     pub async fn overview(&self) -> Result<Overview> {
         self.refresh().await?;
         let partitions = 0..self.partitions();
