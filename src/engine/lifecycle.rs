@@ -159,7 +159,14 @@ impl<T> Inner<T> {
             let mut state = self.lifecycle.lock();
             self.status.set(phase);
             self.stop_if_ended(&state);
-            state.idle.iter_mut().filter_map(Option::take).collect()
+            let State { idle, has_worker, .. } = &mut *state;
+            // A worker that waits for its shard takes it itself, and fires what the phase asks for.
+            let ends_here = |(_, has_worker): &(_, &bool)| phase == Phase::Stopped || !**has_worker;
+            idle.iter_mut()
+                .zip(&*has_worker)
+                .filter(ends_here)
+                .filter_map(|(it, _)| it.take())
+                .collect()
         };
         self.request_turns();
         idle.into_iter().for_each(|shard| self.end_here(shard));

@@ -203,6 +203,7 @@ fn the_end_of_an_engine_waits_for_no_driver() {
         (false, returns, &all[..0]),
         (true, returns, &all[..0]),
         (false, drains, &all[..1]),
+        (true, drains, &all[..1]),
         (false, fires, all),
         (true, fires, all),
     ] {
