@@ -54,8 +54,7 @@ fn whatever_the_payload_handles_cross_threads_and_keys_are_plain_data() {
     copy::<(Key<String>, RawKey, Expired<u64>, Unfired<u64>, Cancel<u64>)>();
     assert!(is!(Timer<SendOnly>: Clone) && !is!(TimerHandle<u64>: Clone));
     assert!(!is!(Timer<std::rc::Rc<u8>>: Send) && !is!(TimerHandle<std::rc::Rc<u8>>: Sync));
-    assert!(is!(TimerTask: Send) && is!(Builder: Send));
-    assert!(is!(Expired<SendOnly>: Send) && is!(Unfired<SendOnly>: Send));
+    assert!(is!((TimerTask, Builder, Expired<SendOnly>, Unfired<SendOnly>): Send));
     assert!(is!(Key<f32>: std::hash::Hash) && is!(Key<f32>: Ord) && is!(Key<SendOnly>: Debug));
 }
 

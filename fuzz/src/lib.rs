@@ -12,7 +12,7 @@
 //! | `tick_and_builder` | settings, tick arithmetic, periods | the rules in 128 bits |
 //! | `replay_parser` | the load program's workload files | a naive reader; what is written reads back |
 //! | `local_model` | `LocalTimer`, periodic timers too | `book` |
-//! | `fixed_model` | `FixedTimer` | a sorted map |
+//! | `fixed_model` | `FixedTimer` | `book`, as a queue |
 
 pub mod replay_parser;
 pub mod tick_and_builder;

@@ -207,9 +207,7 @@ fn without_a_limit_there_is_none() {
     // Nobody turns, so nothing is drained: inbox and table have to take them all.
     let at = Setup::by_hand();
     let (timer, fired) = at.recording();
-    for id in 0..TIMERS {
-        timer.schedule_key(ms(1 + id % 100), id).unwrap();
-    }
+    (0..TIMERS).for_each(|id| _ = timer.schedule_key(ms(1 + id % 100), id).unwrap());
     assert_eq!(timer.pending() as u64, TIMERS);
     at.advance(&timer, ms(50));
     assert_eq!(fired.take().len() as u64, TIMERS / 2);

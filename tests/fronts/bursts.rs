@@ -96,18 +96,10 @@ impl<L: Loop> Front<L> {
     }
 }
 
-fn local(fire: usize) -> Front<LocalTimer<u64>> {
-    Front::new(fire)
-}
-
 fn repeating_local(fire: usize) -> Front<LocalTimer<u64>> {
-    let mut front = local(fire);
+    let mut front = Front::<LocalTimer<u64>>::new(fire);
     front.timer.schedule_periodic(Time::ZERO, MS, period(), PERIODIC).unwrap();
     front
-}
-
-fn event_loop(fire: usize) -> Front<EventLoopTimer<u64>> {
-    Front::new(fire)
 }
 
 /// When the timers of a burst are due.
@@ -160,10 +152,10 @@ fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
         let bursts = if matches!(burst, Burst::InThree) { 3 } else { 1 };
         let bound = 4096 + bursts * BOUND;
         waits_at_most(bound, repeating_local(4096), burst);
-        let mut front = event_loop(4096);
+        let mut front = Front::<EventLoopTimer<u64>>::new(4096);
         front.timer.schedule_periodic(Time::ZERO, MS, period(), PERIODIC).unwrap();
         waits_at_most(bound, front, burst);
-        let mut front = event_loop(4096);
+        let mut front = Front::<EventLoopTimer<u64>>::new(4096);
         front.schedule = |timer, _, delay, id| timer.remote().schedule(delay, id).unwrap();
         front.timer.remote().schedule_periodic(MS, period(), PERIODIC).unwrap();
         waits_at_most(bound, front, burst);
@@ -174,7 +166,7 @@ fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
 
 #[test]
 fn timers_in_the_backlog_can_be_cancelled_and_moved() {
-    let mut front = local(1000);
+    let mut front = Front::<LocalTimer<u64>>::new(1000);
     let clock = front.clock.clone();
     let keys: Vec<_> = (0..MANY).map(|payload| front.schedule(100 * MS, payload)).collect();
     clock.set(Time::ZERO + 110 * MS);
@@ -216,7 +208,7 @@ fn timers_in_the_backlog_can_be_cancelled_and_moved() {
 
 #[test]
 fn a_backlog_is_returned_at_the_end() {
-    let mut front = event_loop(4096);
+    let mut front = Front::<EventLoopTimer<u64>>::new(4096);
     (0..MANY).for_each(|payload| _ = front.schedule(100 * MS, payload));
     front.clock.set(Time::ZERO + 110 * MS);
     while front.left() > MANY / 2 {

@@ -51,13 +51,9 @@ fn hundred_thousand(tick: Duration, delay: Duration) -> Duration {
         log.push(expired.with_payload(took.as_nanos() as u64));
     };
     let timer = netty().tick(tick).clock(clock).build_with(handler).unwrap();
-    for _ in 0..TIMERS {
-        let now = timer.now().as_nanos();
-        timer.schedule_key(delay, now).unwrap();
-    }
+    (0..TIMERS).for_each(|_| _ = timer.schedule_key(delay, timer.now().as_nanos()).unwrap());
     wait_until("all have fired", || fired.len() as u64 == TIMERS);
-    timer.stop().unwrap();
-    let took = fired.take().into_iter().map(|expired| Duration::from_nanos(expired.payload));
+    let took = fired.ids().into_iter().map(Duration::from_nanos);
     took.inspect(|took| assert!(*took >= delay, "{took:?}: early")).max().unwrap()
 }
 
