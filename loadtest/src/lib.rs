@@ -1,7 +1,7 @@
 //! Runs the tickwheel engine under real load and judges it by a ledger of its own.
 //!
 //! Public are [`main`], the workload parser, and the [`parts`] that other programs of the workspace share: the
-//! report and its views. The rooms, each of which knows only those below it:
+//! report and its views. The rooms; but for the options, which `cli` reads, each knows only those below it:
 //!
 //! * `cli` - the options, and which command they lead to; `delays` - the spread of delays
 //! * `run` - producers and engine of a load run; it also records one
@@ -11,8 +11,8 @@
 //! * `outcome` - what a run or a replay came to, as a part of a report
 //! * `ledger` - the program's own record of every timer, and the verdict
 //! * [`workload`] - the CSV form of a recorded run, checked line by line
-//! * `report` - one model of what a run came to, and its views: terminal, page, JSON
 //! * `measure` - samples, histograms and cost of a run
+//! * `report` - one model of what a run came to, and its views: terminal, page, JSON
 //! * `machine`, `findings`, `numbers`, `progress`, `interrupt`, `failure` - the ground that all of them share
 
 mod cli;
