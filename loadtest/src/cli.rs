@@ -285,7 +285,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         _ => cli.load.record.as_deref(),
     };
     let interrupt = Interrupt::on_ctrl_c()?;
-    let circumstances = Circumstances::now("loadtest");
+    let circumstances = Circumstances::now();
     let outputs = Outputs::open(&cli.results.destination(workload))?;
     let busy = machine::busy_note();
     let quiet = cli.results.quiet;

@@ -14,7 +14,7 @@ pub(crate) const NOTHING: u8 = 4;
 
 /// An end without a verdict. The text says what to change.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The options contradict each other, or name something that the engine refuses or that cannot be read.
     #[error("{0}")]
     Options(String),

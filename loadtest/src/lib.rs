@@ -1,7 +1,7 @@
 //! Runs the tickwheel engine under real load and judges it by a ledger of its own.
 //!
-//! Public are [`main`], the workload parser, and the [`parts`] that other programs of the workspace share: the
-//! report and its views. The rooms; but for the options, which `cli` reads, each knows only those below it:
+//! Public are [`main`] and the workload parser. The rooms; but for the options, which `cli` reads, each knows only
+//! those below it:
 //!
 //! * `cli` - the options, and which command they lead to; `delays` - the spread of delays
 //! * `run` - producers and engine of a load run; it also records one
@@ -32,18 +32,5 @@ mod report;
 mod run;
 mod server;
 pub mod workload;
-
-/// The report and what belongs to it, for other programs of the workspace.
-pub mod parts {
-    pub use crate::failure::Failure;
-    pub use crate::machine::Machine;
-    pub use crate::measure::histogram;
-    pub use crate::progress::Progress;
-    pub use crate::report::circumstances::{Circumstances, timestamp};
-    pub use crate::report::model::{
-        Cell, Distribution, Figure, Phase, Report, Setting, Table, Timeline, Unit, Verdict,
-    };
-    pub use crate::report::outputs::{Destination, Outputs};
-}
 
 pub use cli::main;

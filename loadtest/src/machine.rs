@@ -1,26 +1,14 @@
 //! Which machine it is, and how much memory this process holds; from `/proc`. What a system does not tell
 //! is `None`, shown as "n/a".
 
-/// The machine, for the head of a report.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    /// Cores this process may run on.
-    pub cores: usize,
-    /// Model name of the first processor.
-    pub cpu: Option<String>,
-    /// Memory of the whole machine in bytes.
-    pub memory_bytes: Option<u64>,
+/// Returns the model name of the first processor.
+pub(crate) fn processor() -> Option<String> {
+    field("/proc/cpuinfo", "model name")
 }
 
-impl Machine {
-    /// Looks the machine up.
-    pub(crate) fn look_up() -> Self {
-        Self {
-            cores: cores(),
-            cpu: field("/proc/cpuinfo", "model name"),
-            memory_bytes: kibibytes("/proc/meminfo", "MemTotal"),
-        }
-    }
+/// Returns the memory of the whole machine.
+pub(crate) fn memory_bytes() -> Option<u64> {
+    kibibytes("/proc/meminfo", "MemTotal")
 }
 
 /// Cores this process may run on, at least 1.

@@ -14,7 +14,7 @@ use crate::report::model::{Figure, Timeline, Unit};
 ///
 /// Never: the bounds are constants.
 #[must_use]
-pub fn histogram() -> Histogram<u64> {
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("the bounds are valid constants")
 }
 

@@ -5,7 +5,7 @@ use tickwheel::Stats;
 
 use crate::ledger::{Ledger, Ticket, Totals};
 use crate::measure::{Meter, histogram, rates};
-use crate::report::model::{Cell, Distribution, Figure, Phase, Setting, Table, Timeline, Unit};
+use crate::report::model::{Distribution, Figure, Phase, Setting, Table, Timeline, Unit};
 
 /// What the threads that drove the engine have counted.
 pub(crate) struct Counted {
@@ -97,10 +97,9 @@ impl Counted {
 
 fn shards(stats: &Stats) -> Table {
     let rows = stats.shards.iter().map(|shard| {
-        let core = shard.pinning.core().map(|core| core as f64);
+        let core = shard.pinning.core().map(|core| core as u64);
         let counts = [shard.scheduled, shard.cancelled, shard.fired, shard.parks, shard.wakes];
-        let ahead = [Cell::count(shard.shard as u64), Cell::Value(core, Unit::Count)];
-        ahead.into_iter().chain(counts.map(Cell::count)).collect()
+        [Some(shard.shard as u64), core].into_iter().chain(counts.map(Some)).collect()
     });
     Table {
         key: "shards",

@@ -12,7 +12,7 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 const LIVE_EVERY: Duration = Duration::from_millis(80);
 
 /// Progress on the error output.
-pub struct Progress {
+pub(crate) struct Progress {
     quiet: bool,
     /// On a terminal only.
     bar: Option<ProgressBar>,
@@ -22,7 +22,7 @@ pub struct Progress {
 
 impl Progress {
     /// Progress of something with `length` units (milliseconds, operations, ...).
-    pub fn new(length: u64, quiet: bool) -> Self {
+    pub(crate) fn new(length: u64, quiet: bool) -> Self {
         let on_terminal = !quiet && std::io::stderr().is_terminal();
         let bar = on_terminal.then(|| {
             let target = ProgressDrawTarget::stderr_with_hz(10);
@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// Shows how far things are; the text is made only when it will be shown.
-    pub fn at(&mut self, position: u64, text: impl FnOnce() -> String) {
+    pub(crate) fn at(&mut self, position: u64, text: impl FnOnce() -> String) {
         let now = Instant::now();
         if self.quiet || now < self.next {
             return;
@@ -52,7 +52,7 @@ impl Progress {
     }
 
     /// Announces the next phase at once.
-    pub fn phase(&mut self, text: &str) {
+    pub(crate) fn phase(&mut self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_owned()),
             None if !self.quiet => eprintln!("{text}"),

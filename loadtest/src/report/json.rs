@@ -1,14 +1,10 @@
 //! The report for machines: one JSON object, with times in nanoseconds or seconds and sizes in bytes, as
 //! the names say. What was not measured, and what has no limit, is null.
 
-use std::time::SystemTime;
-
 use serde_json::{Map, Value, json};
 
-use super::circumstances::{Circumstances, timestamp};
-use super::model::{
-    Cell, Distribution, Figure, PERCENTILES, Phase, Report, Setting, Table, Timeline,
-};
+use super::circumstances::{Circumstances, now};
+use super::model::{Distribution, Figure, PERCENTILES, Phase, Report, Setting, Table, Timeline};
 
 /// Counts up when a name changes its meaning or goes away.
 const FORMAT: u32 = 4;
@@ -17,11 +13,11 @@ const FORMAT: u32 = 4;
 pub(crate) fn render(report: &Report, circumstances: &Circumstances) -> String {
     let all = json!({
         "format": FORMAT,
-        "tool": format!("tickwheel {}", circumstances.program),
+        "tool": "tickwheel loadtest",
         "kind": report.kind,
         "verdict": report.word(),
         "interrupted": report.interrupted,
-        "ended": timestamp(SystemTime::now()),
+        "ended": now(),
         "made_with": object(circumstances.facts()),
         "settings": settings(&report.settings),
         "seconds": report.seconds(),
@@ -77,15 +73,10 @@ fn distribution(distribution: &Distribution) -> (&'static str, Value) {
 }
 
 fn table(table: &Table) -> (&'static str, Value) {
-    let rows = table.rows.iter().map(|row| {
-        object(table.head.iter().zip(row).map(|((key, _), cell)| {
-            let value = match cell {
-                Cell::Text(text) => json!(text),
-                Cell::Value(value, _) => json!(value),
-            };
-            (*key, value)
-        }))
-    });
+    let rows = table
+        .rows
+        .iter()
+        .map(|row| object(table.head.iter().zip(row).map(|((key, _), cell)| (*key, json!(cell)))));
     (table.key, rows.collect())
 }
 

@@ -3,13 +3,12 @@
 use hdrhistogram::Histogram;
 
 use std::fmt::Display;
-use std::time::Duration;
 
 use crate::numbers::{bytes, count, nanos, or_na, rate};
 
 /// Everything that is told about a run.
 #[derive(Default)]
-pub struct Report {
+pub(crate) struct Report {
     /// What kind of run it was, such as "load run".
     pub kind: &'static str,
     /// What the run was made of.
@@ -24,17 +23,17 @@ pub struct Report {
 
 impl Report {
     /// Whether something was run, and nothing at all was found.
-    pub fn is_ok(&self) -> bool {
+    pub(crate) fn is_ok(&self) -> bool {
         self.phases.iter().any(|phase| phase.verdict.began > 0) && !self.is_breach()
     }
 
     /// Whether anything was found.
-    pub fn is_breach(&self) -> bool {
+    pub(crate) fn is_breach(&self) -> bool {
         !self.phases.iter().all(|phase| phase.verdict.is_ok())
     }
 
     /// "ok", "breach", or "nothing was run" if it ended before anything began.
-    pub fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match (self.is_ok(), self.is_breach()) {
             (true, _) => "ok",
             (_, true) => "breach",
@@ -43,17 +42,17 @@ impl Report {
     }
 
     /// Seconds of load in all phases.
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.phases.iter().map(|phase| phase.seconds).sum()
     }
 
     /// The counts of the verdicts, all phases together, in their order.
-    pub fn counts(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
         self.sum(|verdict| &verdict.counts)
     }
 
     /// The breaches of all phases together, in their order.
-    pub fn breaches(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn breaches(&self) -> Vec<(&'static str, u64)> {
         self.sum(|verdict| &verdict.breaches)
     }
 
@@ -71,7 +70,7 @@ impl Report {
 
 /// One setting of a run.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// As the option is called, without the dashes.
     pub name: String,
     /// Its value, for people.
@@ -80,34 +79,24 @@ pub struct Setting {
 
 impl Setting {
     /// Any setting.
-    pub fn new(name: &str, value: impl Display) -> Self {
+    pub(crate) fn new(name: &str, value: impl Display) -> Self {
         Self { name: name.to_owned(), shown: value.to_string() }
     }
 
     /// A whole number.
-    pub fn count(name: &str, count: usize) -> Self {
+    pub(crate) fn count(name: &str, count: usize) -> Self {
         Self::new(name, count)
     }
 
-    /// A duration.
-    pub fn duration(name: &str, duration: Duration) -> Self {
-        Self::new(name, humantime::format_duration(duration))
-    }
-
     /// A rate; `None` where it is as high as possible.
-    pub fn rate(name: &str, per_second: Option<f64>) -> Self {
+    pub(crate) fn rate(name: &str, per_second: Option<f64>) -> Self {
         let shown = per_second.map(|per_second| Unit::PerSecond.show(per_second));
         Self::new(name, shown.as_deref().unwrap_or("as high as possible"))
-    }
-
-    /// The seed of the random choices.
-    pub fn seed(seed: u64) -> Self {
-        Self::new("seed", seed)
     }
 }
 
 /// A part of a run with an engine, a ledger and a verdict of its own.
-pub struct Phase {
+pub(crate) struct Phase {
     /// What it is called.
     pub name: &'static str,
     /// What holds for this phase alone.
@@ -128,7 +117,7 @@ pub struct Phase {
 
 /// The judgement over a phase.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// How many began of what is judged: a run in which nothing did shows nothing.
     pub began: u64,
     /// Where everything that began has ended, in one line.
@@ -143,22 +132,20 @@ pub struct Verdict {
 
 impl Verdict {
     /// Whether nothing at all was found.
-    pub fn is_ok(&self) -> bool {
+    pub(crate) fn is_ok(&self) -> bool {
         self.breaches.iter().all(|(_, count)| *count == 0)
     }
 }
 
 /// What a number means, so that each view can show it in its own way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// A number of things.
     Count,
     /// Things per second.
     PerSecond,
     /// Bytes.
     Bytes,
-    /// Nanoseconds.
-    Nanos,
     /// Processor seconds per second.
     Cores,
 }
@@ -170,25 +157,23 @@ impl Unit {
             Self::Count => "",
             Self::PerSecond => "_per_second",
             Self::Bytes => "_bytes",
-            Self::Nanos => "_ns",
             Self::Cores => "_cores",
         }
     }
 
     /// For people.
-    pub fn show(self, value: f64) -> String {
+    pub(crate) fn show(self, value: f64) -> String {
         match self {
             Self::Count => count(value as u64),
             Self::PerSecond => format!("{}/s", rate(value)),
             Self::Bytes => bytes(value as u64),
-            Self::Nanos => nanos(value as u64),
             Self::Cores => format!("{value:.2} cores"),
         }
     }
 }
 
 /// One number.
-pub struct Figure {
+pub(crate) struct Figure {
     /// In JSON, before the unit's suffix.
     pub key: &'static str,
     /// For people.
@@ -203,7 +188,7 @@ pub struct Figure {
 
 impl Figure {
     /// A figure that is not at the head of the page.
-    pub fn new(
+    pub(crate) fn new(
         key: &'static str,
         label: &'static str,
         unit: Unit,
@@ -214,12 +199,12 @@ impl Figure {
     }
 
     /// The same, at the head of the page.
-    pub fn tile(self) -> Self {
+    pub(crate) fn tile(self) -> Self {
         Self { tile: true, ..self }
     }
 
     /// For people.
-    pub fn show(&self) -> String {
+    pub(crate) fn show(&self) -> String {
         or_na(self.value, |value| self.unit.show(value))
     }
 }
@@ -229,7 +214,7 @@ pub(crate) const PERCENTILES: [(&str, &str, f64); 3] =
     [("p50", "p50", 50.0), ("p99", "p99", 99.0), ("p99.9", "p99_9", 99.9)];
 
 /// Measured durations in nanoseconds.
-pub struct Distribution {
+pub(crate) struct Distribution {
     /// In JSON.
     pub key: &'static str,
     /// For people.
@@ -246,14 +231,14 @@ pub struct Distribution {
 
 impl Distribution {
     /// The value at a percentile; `None` if nothing was measured.
-    pub fn at(&self, percentile: f64) -> Option<u64> {
+    pub(crate) fn at(&self, percentile: f64) -> Option<u64> {
         let some = !self.histogram.is_empty();
         some.then(|| self.histogram.value_at_percentile(percentile))
     }
 }
 
 /// A value over the seconds of a phase.
-pub struct Timeline {
+pub(crate) struct Timeline {
     /// In JSON.
     pub key: &'static str,
     /// For people.
@@ -267,7 +252,7 @@ pub struct Timeline {
 }
 
 /// Rows of cells under a head.
-pub struct Table {
+pub(crate) struct Table {
     /// In JSON.
     pub key: &'static str,
     /// For people.
@@ -275,31 +260,7 @@ pub struct Table {
     /// Name in JSON and for people.
     pub head: Vec<(&'static str, &'static str)>,
     /// As many cells each as the head.
-    pub rows: Vec<Vec<Cell>>,
-}
-
-/// One cell.
-#[derive(Clone, Debug)]
-pub enum Cell {
-    /// As it is.
-    Text(String),
-    /// `None`: not measured.
-    Value(Option<f64>, Unit),
-}
-
-impl Cell {
-    /// A count.
-    pub fn count(value: u64) -> Self {
-        Self::Value(Some(value as f64), Unit::Count)
-    }
-
-    /// For people.
-    pub fn show(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Value(value, unit) => or_na(*value, |value| unit.show(value)),
-        }
-    }
+    pub rows: Vec<Vec<Option<u64>>>,
 }
 
 /// A table as people see it; without a head its rows are names and values.
@@ -333,10 +294,16 @@ impl Phase {
         });
         let (head, rows) = (head.map(str::to_owned).collect(), rows.collect());
         let mut grids = vec![Grid { title: "Percentiles", head, rows }];
-        grids.extend(self.tables.iter().map(|table| Grid {
-            title: table.title,
-            head: table.head.iter().map(|(_, label)| (*label).to_owned()).collect(),
-            rows: table.rows.iter().map(|row| row.iter().map(Cell::show).collect()).collect(),
+        grids.extend(self.tables.iter().map(|table| {
+            Grid {
+                title: table.title,
+                head: table.head.iter().map(|(_, label)| (*label).to_owned()).collect(),
+                rows: table
+                    .rows
+                    .iter()
+                    .map(|row| row.iter().map(|cell| or_na(*cell, count)).collect())
+                    .collect(),
+            }
         }));
         let figures = self.figures.iter().map(|figure| (figure.label, figure.show()));
         grids.push(Grid::pairs("Figures", figures));

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Where results go besides the terminal.
 #[derive(Clone, Debug)]
-pub struct Destination {
+pub(crate) struct Destination {
     /// The HTML page.
     pub page: Option<PathBuf>,
     /// The results for machines.
@@ -29,7 +29,7 @@ pub(crate) fn default_page() -> PathBuf {
 }
 
 /// Files that can be written.
-pub struct Outputs(Destination);
+pub(crate) struct Outputs(Destination);
 
 impl Outputs {
     /// Tries every file without changing what is in it.
@@ -37,7 +37,7 @@ impl Outputs {
     /// # Errors
     ///
     /// A file that cannot be written, or that two options name.
-    pub fn open(destination: &Destination) -> Result<Self, Failure> {
+    pub(crate) fn open(destination: &Destination) -> Result<Self, Failure> {
         let Destination { page, json, workload, .. } = destination;
         let mut seen: Vec<(&str, &Path, PathBuf)> = Vec::new();
         for (name, path) in [("--report", page), ("--json", json), ("the workload FILE", workload)]
@@ -66,7 +66,11 @@ impl Outputs {
     /// # Errors
     ///
     /// A file that cannot be written.
-    pub fn deliver(self, report: &Report, circumstances: &Circumstances) -> Result<(), Failure> {
+    pub(crate) fn deliver(
+        self,
+        report: &Report,
+        circumstances: &Circumstances,
+    ) -> Result<(), Failure> {
         if !self.0.quiet {
             print(&format!("{}\n", terminal::tables(report)));
         }

@@ -2,9 +2,10 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::circumstances::{Circumstances, timestamp};
+use super::circumstances::Circumstances;
 use super::model::{Grid, PERCENTILES, Phase, Report};
 use super::{chart, terminal};
+use crate::machine::cores;
 use crate::numbers::{nanos, or_na};
 
 /// Readable on light and dark, nothing loaded from elsewhere.
@@ -27,9 +28,9 @@ pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
             body {
                 h1 { (title) }
                 p.soft {
-                    (timestamp(circumstances.started)) " · "
-                    (or_na(circumstances.machine.cpu.clone(), |cpu| cpu)) ", "
-                    (circumstances.machine.cores) " cores · "
+                    (circumstances.started) " · "
+                    (circumstances.processor) ", "
+                    (cores()) " cores · "
                     (format!("{:.1} s of load", report.seconds()))
                     @if report.interrupted { " · ended early by request" }
                 }
