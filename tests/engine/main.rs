@@ -11,11 +11,7 @@
 //!
 //! The warning about more than 64 engines needs a process of its own: `tests/engine_count.rs`.
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
     pub(crate) mod book;

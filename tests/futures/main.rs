@@ -13,11 +13,7 @@
 //!
 //! The same futures on tokio, smol and others: the workspace member `adapters`.
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
     pub(crate) mod random;

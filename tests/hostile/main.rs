@@ -13,11 +13,7 @@
 //! | `processes` | what needs one: a slewed clock, descriptors |
 //! | `forks` | a fork, which does too |
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
     pub(crate) mod setup;

@@ -12,11 +12,7 @@
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
 //! | `worker` | a worker does not call the allocator |
 
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with other programs, each of which uses a part"
-)]
+#[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
     pub(crate) mod random;
