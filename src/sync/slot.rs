@@ -151,24 +151,6 @@ impl Drop for Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
-    use std::sync::{Barrier, Mutex};
-
-    #[test]
-    fn live_threads_have_different_slots_and_keep_them() {
-        let (gate, slots) = (Barrier::new(8), Mutex::new(HashSet::new()));
-        std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    let first = with(|slot| slot);
-                    gate.wait();
-                    assert_eq!(first, with(|slot| slot));
-                    slots.lock().unwrap().insert(first);
-                });
-            }
-        });
-        assert_eq!(slots.lock().unwrap().len(), 8);
-    }
 
     #[test]
     fn slots_are_reused_so_they_stay_dense() {
