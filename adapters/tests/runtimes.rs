@@ -50,26 +50,6 @@ fn on_tokio_and_on_smol() {
     tasks.into_iter().for_each(smol::block_on);
 }
 
-/// Two timers in one `select`: the future that moves between tasks is woken at the one that polled it last.
-#[test]
-fn a_sleep_that_moves_to_another_task_wakes_that_one() {
-    two_threads().block_on(async {
-        for _ in 0..50 {
-            let mut sleep = tickwheel::sleep(3 * MS);
-            let first = tokio::spawn(async move {
-                tokio::select! {
-                    biased;
-                    () = &mut sleep => {}
-                    () = tokio::task::yield_now() => {}
-                }
-                [sleep]
-            });
-            let [sleep] = first.await.unwrap();
-            tokio::spawn(sleep).await.unwrap();
-        }
-    });
-}
-
 /// Two tasks share a queue: who waits for items is woken by what the other one does.
 #[test]
 fn a_queue_behind_a_lock_serves_two_tasks() {

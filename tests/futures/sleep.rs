@@ -11,25 +11,6 @@ use tickwheel::{
 };
 
 #[test]
-fn it_is_ready_at_its_deadline_and_wakes_once() {
-    let rig = Rig::new();
-    let bell = Bell::new();
-    let mut sleep = rig.timer.sleep(ms(5));
-    assert_eq!(rig.timer.pending(), 0, "armed before the first poll");
-    assert!(poll(&mut sleep, &bell).is_pending());
-    assert_eq!((rig.timer.pending(), wakers(&bell)), (1, 1));
-    assert_eq!(rig.pass(ms(5) - us(1)), 0);
-    assert!(poll(&mut sleep, &bell).is_pending() && !sleep.is_elapsed() && bell.rings() == 0);
-    assert_eq!(rig.pass(us(1)), 1);
-    assert_eq!((bell.rings(), wakers(&bell)), (1, 0));
-    assert!(sleep.is_elapsed());
-    for _ in 0..2 {
-        assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
-    }
-    assert_eq!((rig.timer.stats().scheduled(), rig.timer.stats().fired()), (1, 1));
-}
-
-#[test]
 fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
     let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
     let rig = Rig::with(|builder| builder.tick(HOUR));
