@@ -183,18 +183,6 @@ fn the_extremes_of_every_setting_are_accepted() {
 }
 
 #[test]
-fn run_time_errors_name_the_cure() {
-    let timer = one_shard().max_pending(1).build_with(|_: Expired<u64>| ()).unwrap();
-    timer.schedule(HOUR, 1).unwrap();
-    let full = ["1 timers are pending", "max_pending is 1", "raise the builder's max_pending"];
-    says(timer.schedule(HOUR, 2).unwrap_err(), &full);
-    says(timer.turn().unwrap_err(), &["Drive::Manual"]);
-    timer.stop().unwrap();
-    says(timer.schedule(HOUR, 3).unwrap_err(), &["stopped", "build a new one"]);
-    says(timer.start().unwrap_err(), &["stopped", "build a new one"]);
-}
-
-#[test]
 fn clocks_and_executors_can_be_shared() {
     // One clock and one executor for two engines.
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());

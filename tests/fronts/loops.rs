@@ -125,28 +125,6 @@ fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
     on_each_kind!(test);
 }
 
-#[test]
-fn a_handler_that_schedules_zero_delays_for_ever_starves_nobody() {
-    fn test<L: Loop>() {
-        for mut timer in L::each(Duration::ZERO) {
-            timer.arm(NOW, Duration::ZERO, 1);
-            timer.arm(NOW, Duration::ZERO, 2);
-            for round in 0..100 {
-                let now = NOW + MS * round;
-                let polled = timer.poll_with(now, |timer, expired| {
-                    if expired.payload == 1 {
-                        timer.arm(now, Duration::ZERO, 1);
-                    }
-                });
-                assert_eq!(polled.fired, if round == 0 { 2 } else { 1 });
-                assert!(!polled.more, "what a handler schedules does not count as left over");
-                assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO), "but it is due at once");
-            }
-        }
-    }
-    on_each_kind!(test);
-}
-
 /// The other timer lies far ahead in time: the number of a tick that has come in the one is far off in the other.
 #[test]
 fn a_poll_ends_when_its_handler_swaps_the_timer() {
