@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `timing` | woken in time, asleep while idle |
 //! | `driven` | shards that a caller turns in place of their workers |
-//! | `races` | cancel against fire, stop against turns by hand, the limit under contention, snapshots |
+//! | `races` | stop against turns by hand, the limit under contention, snapshots |
 //! | `submitters` | one thread's own way to an engine |
 //! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
 //! | `shards` | masks, routing, handlers of their own, executors |

@@ -3,7 +3,7 @@
 use crate::support::random::Random;
 #[cfg(target_os = "linux")]
 use crate::support::system::takes_pages_back;
-use crate::{by_hand, support::setup::HOUR};
+use crate::{by_hand, engine, support::setup::HOUR};
 use std::collections::HashSet;
 use std::time::Duration;
 use tickwheel::{Builder, Expired, Key, ManualClock, Timer};
@@ -11,10 +11,6 @@ use tickwheel::{Builder, Expired, Key, ManualClock, Timer};
 #[cfg(not(target_os = "linux"))]
 fn takes_pages_back() -> bool {
     false
-}
-
-fn engine() -> Timer<u64> {
-    by_hand(&ManualClock::new()).build_with(|_: Expired<u64>| ()).unwrap()
 }
 
 fn schedule(timer: &Timer<u64>, count: u64) -> Vec<Key<u64>> {
@@ -44,7 +40,7 @@ fn assert_stale(timer: &Timer<u64>, keys: &[Key<u64>]) {
 fn keys_stay_stale_when_their_nodes_come_back_from_the_system() {
     let _alone = crate::alone();
     const BURST: u64 = 200_000;
-    let timer = engine();
+    let timer = engine(&ManualClock::new());
     let mut stale: Vec<Key<u64>> = Vec::new();
     for round in 0..3 {
         let keys = schedule(&timer, BURST);
@@ -167,7 +163,7 @@ mod resident {
         if !takes_pages_back() || in_a_process_of_its_own(this, &[]) {
             return;
         }
-        let timer = engine();
+        let timer = engine(&ManualClock::new());
         churn(&timer, 100_000);
         assert_eq!(timer.turn(), Ok(0));
         let before = resident();

@@ -35,7 +35,7 @@ mod worker;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use support::setup::{HOUR, ms, one_shard, secs};
-use tickwheel::{Builder, Drive, ManualClock, Timer};
+use tickwheel::{Builder, Drive, Expired, ManualClock, Timer};
 
 /// The tests of this program run one after the other.
 fn alone() -> MutexGuard<'static, ()> {
@@ -53,6 +53,10 @@ fn churn(timer: &Timer<u64>, pairs: u64) {
 /// An engine that is turned by hand.
 fn by_hand(clock: &ManualClock) -> Builder {
     one_shard().clock(clock.clone()).drive(Drive::Manual)
+}
+
+fn engine(clock: &ManualClock) -> Timer<u64> {
+    by_hand(clock).build_with(|_: Expired<u64>| ()).unwrap()
 }
 
 /// Waits for something that another thread does; false after a time that only a hang can take.

@@ -5,18 +5,18 @@
 //! other test's thread may begin.
 
 use crate::allocator::{refuse_from, refusing_from};
-use crate::by_hand;
 use crate::children::in_a_process_of_its_own;
 use crate::support::random::Random;
 use crate::support::setup::{ms, rate, secs};
+use crate::{by_hand, engine};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
 use tickwheel::{
-    EventLoopTimer, Expired, Key, LocalTimer, LoopTimer, ManualClock, ScheduleError,
-    ScheduleErrorKind, Settings, Time, Timer, WheelKind,
+    EventLoopTimer, Key, LocalTimer, LoopTimer, ManualClock, ScheduleError, ScheduleErrorKind,
+    Settings, Time, Timer, WheelKind,
 };
 
 const DELAY: Duration = secs(1);
@@ -59,10 +59,6 @@ fn until_refused(
     // With memory again, it grows.
     (0..500).for_each(|n| _ = schedule(ms(n), n).unwrap());
     accepted + 500
-}
-
-fn engine(clock: &ManualClock) -> Timer<u64> {
-    by_hand(clock).build_with(|_: Expired<u64>| ()).unwrap()
 }
 
 #[test]
@@ -288,19 +284,16 @@ fn room_for_which_there_is_no_memory_is_not_made() {
     if in_a_process_of_its_own(room_for_which_there_is_no_memory_is_not_made, &[]) {
         return;
     }
-    let ms = Duration::from_millis(1);
     let (most, all) = (1 << 20, usize::MAX);
     refusing_from(most, || {
-        let mut local = LocalTimer::with_capacity(ms, all).unwrap();
+        let mut local = LocalTimer::with_capacity(ms(1), all).unwrap();
         let mut fixed = Settings::new().capacity(all).build_fixed(DELAY).unwrap();
         let mut built = Settings::new().capacity(all).build_local().unwrap();
-        let mut built_fixed = Settings::new().capacity(all).build_fixed(ms).unwrap();
         local.reserve(all);
         for n in 0..100 {
             local.schedule(Time::ZERO, DELAY, n).unwrap();
             built.schedule(Time::ZERO, DELAY, n).unwrap();
             fixed.schedule(Time::ZERO, n).unwrap();
-            built_fixed.schedule(Time::ZERO, n).unwrap();
         }
     });
 }
@@ -341,6 +334,8 @@ fn a_thread_without_a_place_gets_its_timer_back() {
     let refused = refused.into_inner();
     assert!((6..20).contains(&refused), "{refused} threads have no place");
     assert_eq!(timer.pending(), 2 * THREADS - refused);
+    clock.advance(DELAY);
+    assert_eq!(timer.turn(), Ok(2 * THREADS - refused));
 }
 
 /// What answers no error finds its place among those that the build has made.

@@ -1,34 +1,14 @@
-//! What several threads do at once: cancel and fire, stop and turn, take the last place, read the counters.
+//! What several threads do at once: stop and turn, take the last place, read the counters.
 //!
-//! Moves race in `stress` and in the loom models `moves`.
+//! Cancels and moves race in `stress` and in the loom models `moves`.
 
 use crate::support::ledger::{Ends, Ledger};
 use crate::support::random::Random;
-use crate::support::setup::{HOUR, one_shard, stress, us, wait_until};
+use crate::support::setup::{HOUR, one_shard, stress, us};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use tickwheel::{Drive, Expired, IdleStrategy, Key, Routing, ScheduleErrorKind, Timer, TurnError};
-
-#[test]
-fn cancel_and_fire_have_one_winner() {
-    let timers = stress(80_000);
-    let ledger = Ledger::all_begun(timers);
-    let fires = Arc::clone(&ledger);
-    let builder = one_shard().tick(us(10)).idle(IdleStrategy::SpinThenPark { spin: us(50) });
-    let timer = builder.build_with(move |it: Expired<u64>| fires.fired(it.payload)).unwrap();
-    let mut random = Random::new(3);
-    for id in 0..timers {
-        let key = timer.schedule_key(us(random.below(30)), id).unwrap();
-        (0..random.below(200)).for_each(|_| std::hint::spin_loop());
-        cancel(&timer, key, &ledger);
-    }
-    wait_until("no timer is pending", || timer.pending() == 0);
-    timer.wait_idle();
-    let ends = ledger.check();
-    assert!(ends.fired > 0 && ends.cancelled > 0, "no race at all: {ends:?}");
-    timer.stop().unwrap();
-}
+use tickwheel::{Drive, Expired, Key, Routing, ScheduleErrorKind, Timer, TurnError};
 
 /// Here a thread turns by hand what others schedule; `stress` stops engines with workers.
 #[test]

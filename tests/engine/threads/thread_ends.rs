@@ -1,7 +1,7 @@
 //! Threads that end: with nodes in their caches, handles in their thread-locals, an engine in their hands.
 
 use crate::support::ledger::Ledger;
-use crate::support::setup::{HOUR, ms, one_shard, recording, stress, wait_until};
+use crate::support::setup::{HOUR, one_shard, recording, stress, wait_until};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -149,28 +149,4 @@ fn thread_local_destructors_may_use_the_engine() {
     timer.stop().unwrap().into_iter().for_each(|unfired| ledger.returned(unfired.payload));
     let ends = ledger.check();
     assert_eq!((ends.fired, ends.cancelled), (quarter, 2 * quarter));
-}
-
-#[test]
-fn many_threads_at_once_share_an_engine() {
-    const THREADS: u64 = 100;
-    let (timer, fired) = recording(one_shard().shards(2));
-    // All of them live at once, or they would inherit each other's numbers and with them the shard.
-    let all_live = std::sync::Barrier::new(THREADS as usize);
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (timer, all_live) = (&timer, &all_live);
-            scope.spawn(move || {
-                all_live.wait();
-                for n in 0..50 {
-                    timer.schedule_key(ms(n % 5), thread * 50 + n).unwrap();
-                }
-                all_live.wait();
-            });
-        }
-    });
-    wait_until("all have fired", || fired.len() as u64 == THREADS * 50);
-    let stats = timer.stats();
-    assert!(stats.shards.iter().all(|shard| shard.fired > 0), "both shards are used");
-    assert!(timer.stop().unwrap().is_empty());
 }
