@@ -21,11 +21,10 @@ mod passed;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::setup::{Fired, HOUR, one_shard, recording, wait_until};
+use support::setup::{Fired, HOUR, one_shard, recording};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, LoopTimer,
-    ManualClock, MonotonicClock, Period, Remote, Routing, Settings, SlowHandler, Time, Timer, When,
-    executor_fn,
+    ManualClock, MonotonicClock, Period, Remote, Settings, SlowHandler, Time, Timer, When,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -195,24 +194,35 @@ fn an_instant_keeps_its_distance_on_another_clock() {
     assert!(distant(timer.close()[0].deadline));
 }
 
-/// A clock that counts how often it is asked.
-#[derive(Clone, Default)]
-struct Counting(Arc<AtomicUsize>);
+/// A clock at `NOW` that counts how often it is asked.
+#[derive(Clone)]
+struct Counting(Arc<AtomicUsize>, ManualClock);
+
+impl Counting {
+    fn new() -> Self {
+        Self(Arc::default(), standing())
+    }
+
+    /// How often it was asked since the last call.
+    fn reads(&self) -> usize {
+        // ORDERING: SeqCst: a test.
+        self.0.swap(0, Ordering::SeqCst)
+    }
+}
 
 impl Clock for Counting {
     fn now(&self) -> Time {
         // ORDERING: SeqCst: a test.
         self.0.fetch_add(1, Ordering::SeqCst);
-        NOW
+        self.1.now()
     }
 }
 
 #[test]
 fn the_clock_is_read_for_a_delay_and_for_a_point_if_a_tick_is_long() {
     for (tick, for_a_point) in [(MS, 0), (10 * MS - Duration::from_nanos(1), 0), (10 * MS, 1)] {
-        let clock = Counting::default();
-        // ORDERING: SeqCst: a test.
-        let reads = || clock.0.swap(0, Ordering::SeqCst);
+        let clock = Counting::new();
+        let reads = || clock.reads();
         let (timer, _) = recording(by_hand(tick, clock.clone()));
         timer.start().unwrap();
         reads();
@@ -274,24 +284,34 @@ fn a_loops_lateness_can_be_read() {
     let stats = timer.stats();
     assert_eq!((stats.fired, stats.turns, stats.lag), (2, 1, Duration::ZERO));
     assert_eq!((stats.lateness.sum(), stats.lateness.max()), (7 * MS, 4 * MS));
+    let remote = timer.remote();
+    remote.schedule(HOUR, 3).unwrap();
+    clock.advance(2 * HOUR);
+    assert_eq!((remote.stats().lag, timer.close().len()), (HOUR, 1));
+    assert_eq!(remote.stats().lag, Duration::ZERO);
 }
 
 #[test]
 fn a_slow_handler_is_told_and_all_are_counted() {
-    let clock = standing();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (log, moved) = (Arc::clone(&told), clock.clone());
+    let clock = Counting::new();
+    let (told, lateness) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (log, moved, late) = (Arc::clone(&told), clock.1.clone(), Arc::clone(&lateness));
     let timer = by_hand(MS, clock.clone())
         .on_slow_handler(5 * MS, move |slow: &SlowHandler| {
             log.lock().unwrap().push(*slow);
             assert!(slow.took < 9 * MS, "a hook may panic");
         })
         .build_with(move |expired: Expired<u64>| {
+            late.lock().unwrap().push(expired.lateness);
             moved.advance(MS * expired.payload as u32);
         })
         .unwrap();
     let keys: Vec<_> = [4, 5, 9].map(|ms| timer.schedule_key(Duration::ZERO, ms).unwrap()).to_vec();
+    clock.reads();
     assert_eq!(timer.turn(), Ok(3));
+    assert!(clock.reads() <= 7, "twice per call, and once for the turn");
+    assert_eq!(*lateness.lock().unwrap(), [0, 4, 9].map(|ms| ms * MS), "exact beside the hook");
+    assert_eq!(timer.stats().lateness().max(), 9 * MS);
     let told: Vec<_> = told.lock().unwrap().iter().map(|it| (it.shard, it.key, it.took)).collect();
     assert_eq!(told, [(0, keys[1].to_raw(), 5 * MS), (0, keys[2].to_raw(), 9 * MS)]);
     let shard = &timer.stats().shards[0];
@@ -299,22 +319,6 @@ fn a_slow_handler_is_told_and_all_are_counted() {
     let (timer, _) = recording(by_hand(MS, standing()));
     timer.schedule(Duration::ZERO, 1).unwrap();
     assert_eq!((timer.turn(), timer.stats().shards[0].handler_time.count()), (Ok(1), 0));
-}
-
-/// An engine of two shards, each of which sleeps, is woken, and meets an executor that takes nothing.
-#[test]
-fn the_engines_numbers_are_the_sums_of_its_shards() {
-    let builder = one_shard().shards(2).routing(Routing::Spread);
-    let timer = builder.build_on(executor_fn(Err, drop)).unwrap();
-    // One thread's timers go to each in turn.
-    assert!((0..2).all(|id| timer.schedule_key(MS, id).is_ok()));
-    wait_until("both are refused", || timer.stats().refused_by_executor() == 2);
-    timer.stop().unwrap();
-    let stats = timer.stats();
-    assert_eq!((stats.fired(), stats.refused_by_executor()), (2, 2));
-    let sum = |of: fn(&tickwheel::ShardStats) -> u64| stats.shards.iter().map(of).sum::<u64>();
-    assert_eq!(stats.parks(), sum(|shard| shard.parks));
-    assert_eq!(stats.wakes(), sum(|shard| shard.wakes));
 }
 
 /// Keys of many timers, all of them with the same numbers of shard, node and generation, but for what keeps them apart.

@@ -1,27 +1,151 @@
-//! The engine on a clock that is turned by hand, with workers and without: each invariant of the
-//! design's list "What must always hold" that needs no real time.
+//! The engine on a clock that is turned by hand, with workers and without: what of the design's list "What must always
+//! hold" needs no real time.
 //!
-//! The property below shows invariants 1 to 4, 9 and 12: random operations, of handlers as well, against a sorted map.
-//!
-//! | room | invariants |
-//! |---|---|
-//! | `time` | 2, 3, 11: never early, moves without end, idle shards |
-//! | `bounds` | 6, 7, 10: zombies, work per turn, counters |
-//! | `handlers` | 5, 8, 12: what a handler may do, that it may panic, and that nobody waits for it |
+//! The property shows invariants 1 to 4, 9 and 12: random operations, of handlers as well, against a sorted map. The
+//! other tests show 6, 7 and 10: zombies, the work of a turn, and that the counters add up.
 
-mod bounds;
-mod handlers;
-mod time;
+use crate::support::engine_manual;
+use crate::support::properties::holds;
+use crate::support::setup::{
+    HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, recording, reflexive,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tickwheel::{Budget, Key, MissedTicks, Period, Routing, ShardStats, Timer};
 
-use crate::support::engine_manual::{self, Case};
-use crate::support::properties::{cases, config};
-use proptest::prelude::*;
+#[test]
+fn any_run_of_operations_fires_what_the_model_says() {
+    holds(1024, 2048, engine_manual::check);
+}
 
-proptest! {
-    #![proptest_config(config(1024))]
+/// Makes the owner file everything that lies in the inbox.
+fn file_all(at: &Setup, timer: &Timer<u64>) {
+    timer.schedule(Duration::ZERO, u64::MAX).unwrap();
+    at.wait_idle(timer);
+}
 
-    #[test]
-    fn any_run_of_operations_fires_what_the_model_says(case in cases::<Case>(2048)) {
-        engine_manual::check(&case);
+#[test]
+fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
+    each_recording(|at, timer, _fired| {
+        for id in 0..10_000 {
+            assert!(timer.schedule(HOUR, id).unwrap().cancel().won());
+        }
+        file_all(at, &timer);
+        let shard = &timer.stats().shards[0];
+        assert_eq!((shard.cancelled_in_inbox, shard.entries, shard.swept), (10_000, 0, 0));
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn moving_a_deadline_again_and_again_holds_no_more_entries() {
+    each_recording(|at, timer, fired| {
+        let keys: Vec<Key<u64>> =
+            (0..100).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        for round in 0..2_000 {
+            let delay = if round % 2 == 0 { 2 * HOUR } else { HOUR / 2 };
+            assert!(keys.iter().all(|key| timer.reschedule(*key, delay).moved()));
+            if round % 100 == 0 {
+                file_all(at, &timer);
+                let entries = timer.stats().shards[0].entries;
+                assert!(entries <= 200 + ZOMBIE_CONSTANT, "{entries} entries for 100 timers");
+            }
+        }
+        fired.ids();
+        at.advance(&timer, HOUR / 2);
+        assert_eq!(fired.ids().len(), 100);
+        timer.stop().unwrap();
+    });
+}
+
+/// However little is drained or fired at a time, and whatever comes due meanwhile.
+#[test]
+fn a_turn_by_hand_fires_what_was_due_when_it_began_and_nothing_else() {
+    for (drain, fire) in [(1, 100), (4, 2), (5, 1), (100_000, 100_000)] {
+        let at = Setup::by_hand();
+        let (calls, clock) = (Arc::new(AtomicU64::new(0)), at.clock.clone());
+        let count = Arc::clone(&calls);
+        let budget = Budget::new().drain(drain).fire(fire);
+        let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
+            // Not for ever: a turn that does not end would not tell.
+            if count.fetch_add(1, Ordering::SeqCst) < 1000 {
+                timer.schedule_key(Duration::ZERO, expired.payload).unwrap();
+            }
+            clock.advance(ms(100));
+        });
+        for id in 0..5 {
+            timer.schedule_key(Duration::ZERO, id).unwrap();
+        }
+        let period = Period::fixed_rate(ms(1), MissedTicks::Burst).unwrap();
+        timer.schedule_periodic(Duration::ZERO, period, 5).unwrap();
+        timer.schedule_key(ms(1), 6).unwrap();
+        for (turn, due) in [6, 8, 9].into_iter().enumerate() {
+            assert_eq!(timer.turn(), Ok(due), "turn {turn} of {drain} messages, {fire} fires");
+        }
+        timer.stop().unwrap();
     }
+}
+
+#[test]
+fn due_timers_go_before_housekeeping() {
+    each_setup(|at| {
+        let seen = Arc::new(AtomicU64::new(u64::MAX));
+        let note = Arc::clone(&seen);
+        let budget = Budget::new().sweep(64);
+        let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
+            if expired.payload == 1 {
+                note.store(timer.stats().shards[0].entries, Ordering::SeqCst);
+            }
+        });
+        let doomed: Vec<Key<u64>> =
+            (0..100_000).map(|_| timer.schedule_key(HOUR, 0).unwrap()).collect();
+        timer.schedule(ms(1), 1).unwrap();
+        file_all(at, &timer);
+        // Fewer than it takes to call the owner about zombies, then the rest and the deadline at once.
+        let (first, last) = doomed.split_at(60_000);
+        assert!(first.iter().all(|key| timer.cancel(*key).won()));
+        at.wait_idle(&timer);
+        let left = timer.stats().shards[0].entries;
+        if at.drive == tickwheel::Drive::Manual {
+            assert!(last.iter().all(|key| timer.cancel(*key).won()));
+        }
+        at.advance(&timer, ms(1));
+        assert_eq!(seen.load(Ordering::SeqCst), left, "fired before any of the sweep's pieces");
+        if at.drive == tickwheel::Drive::Manual {
+            assert!(timer.stats().shards[0].entries < left, "then swept");
+        }
+        timer.stop().unwrap();
+    });
+}
+
+#[test]
+fn the_counters_of_all_shards_add_up() {
+    each_setup(|at| {
+        let builder = at.builder().shards(3).routing(Routing::Spread);
+        let (timer, _fired) = recording(builder);
+        let keys: Vec<Key<u64>> =
+            (0..3000).map(|id| timer.schedule_key(ms(id), id).unwrap()).collect();
+        assert!(keys[2000..2600].iter().all(|key| timer.cancel(*key).won()));
+        assert!(keys[2600..2660].iter().all(|key| timer.reschedule(*key, HOUR).moved()));
+        at.advance(&timer, ms(999));
+        let stats = timer.stats();
+        assert_eq!((stats.scheduled(), stats.fired(), stats.cancelled()), (3000, 1000, 600));
+        assert_eq!((stats.pending, stats.returned(), stats.rejected), (1400, 0, 0));
+        assert_eq!(stats.lateness().count(), 1000);
+        let sum = |of: fn(&ShardStats) -> u64| stats.shards.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|shard| shard.rescheduled), 60);
+        assert_eq!(stats.parks(), sum(|shard| shard.parks));
+        assert_eq!(stats.wakes(), sum(|shard| shard.wakes));
+        for (n, shard) in stats.shards.iter().enumerate() {
+            assert_eq!((shard.shard, shard.scheduled), (n, 1000));
+            assert_eq!(shard.scheduled, shard.fired + shard.cancelled + shard.pending);
+            assert_eq!(shard.lateness.count(), shard.fired);
+            assert!(shard.fired > 300 && shard.turns > 0);
+        }
+        assert_eq!(timer.stop().unwrap().len(), 1400);
+        let stats = timer.stats();
+        assert_eq!((stats.returned(), stats.pending), (1400, 0));
+        assert_eq!(stats.scheduled(), stats.fired() + stats.cancelled() + stats.returned());
+    });
 }

@@ -51,17 +51,6 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
 }
 
 #[test]
-fn a_closed_loop_has_no_lag() {
-    let (timer, clock, _) = crate::manual();
-    let remote = timer.remote();
-    remote.schedule(HOUR, 1).unwrap();
-    clock.advance(2 * HOUR);
-    assert_eq!(remote.stats().lag, HOUR);
-    assert_eq!(timer.close().len(), 1);
-    assert_eq!(remote.stats().lag, Duration::ZERO);
-}
-
-#[test]
 fn a_waker_that_panics_has_woken_nobody_and_others_try() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);

@@ -1,6 +1,6 @@
 //! Panics wherever the engine runs code of the user's.
 
-use crate::support::setup::{HOUR, ms, rate, secs, set_of, wait_until};
+use crate::support::setup::{Fired, HOUR, ms, rate, secs, set_of, wait_until};
 use crate::{DRIVES, arm, install_logger, one_shard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,8 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, Settings,
-    StopError, Time, Timer, TimerTask, executor_fn,
+    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, PanicReport,
+    Settings, StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// What bombs have in common.
@@ -203,20 +203,32 @@ fn a_clone_and_a_destructor_that_both_panic_end_no_timer() {
 
 #[test]
 fn handler_and_hook_and_logger_panic_and_the_others_fire() {
-    let (sender, receiver) = channel();
-    let timer = one_shard()
-        .on_panic(|_| panic!("the hook"))
-        .build_with(move |expired: Expired<u64>| {
-            assert!(expired.payload % 2 == 0, "the handler");
-            sender.send(expired.payload).unwrap();
-        })
-        .unwrap();
-    (0..100).for_each(|id| arm(&timer, Duration::ZERO, id));
-    let fired = set_of((0..50).map(|_| receiver.recv_timeout(secs(20)).unwrap()));
-    assert_eq!(fired, (0..100).step_by(2).collect());
-    wait_until("all panics are counted", || timer.stats().panics() == 50);
-    assert_eq!(timer.state(), EngineState::Started);
-    timer.stop().unwrap();
+    for drive in DRIVES {
+        let told = Arc::new(Mutex::new(Vec::<PanicReport>::new()));
+        let (hook, (fired, log)) = (Arc::clone(&told), Fired::pair());
+        let timer = one_shard()
+            .drive(drive)
+            .on_panic(move |report| {
+                hook.lock().unwrap().push(report.clone());
+                panic!("the hook");
+            })
+            .build_with(move |expired: Expired<u64>| {
+                assert!(expired.payload % 2 == 0, "number {}", expired.payload);
+                log.push(expired);
+            })
+            .unwrap();
+        let keys = (0..100).map(|id| timer.schedule_key(Duration::ZERO, id).unwrap().to_raw());
+        let keys: Vec<_> = keys.collect();
+        timer.wait_idle();
+        let _ = timer.turn();
+        assert_eq!(fired.ids(), (0..100).step_by(2).collect::<Vec<_>>());
+        let told = told.lock().unwrap();
+        assert!(told.iter().map(|report| report.key).eq(keys.into_iter().skip(1).step_by(2)));
+        assert!(told.iter().all(|it| it.shard == 0 && it.message.starts_with("number ")));
+        let stats = timer.stats();
+        assert_eq!((stats.panics(), stats.fired()), (50, 100), "whose handler panics, has fired");
+        assert_eq!(timer.state(), EngineState::Started);
+    }
 }
 
 /// Refuses everything; what it refused lands here.
@@ -243,24 +255,6 @@ fn a_refused_timer_whose_payload_panics_when_dropped_costs_no_other() {
     assert_eq!(set_of(back.lock().unwrap().drain(..)), (0..20).collect());
     wait_until("all panics are counted", || timer.stats().panics() == 20);
     assert!(timer.stop().unwrap().is_empty());
-}
-
-#[test]
-fn a_waker_that_panics_takes_no_key_away() {
-    install_logger();
-    let calls = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&calls);
-    let wake = move || {
-        counted.fetch_add(1, Ordering::SeqCst);
-        panic!("the waker");
-    };
-    let timer = Settings::new().build_with_waker::<u64>(wake).unwrap();
-    let remote = timer.remote();
-    assert_eq!(timer.poll_timeout(timer.now()), None);
-    let key = remote.schedule(HOUR, 7).unwrap();
-    assert_eq!(calls.load(Ordering::SeqCst), 1);
-    assert!(remote.is_pending(key));
-    assert_eq!(timer.close().len(), 1);
 }
 
 /// Stops its engine when it is dropped, and tells the answer.

@@ -1,12 +1,12 @@
 //! Calls from where one does not expect them: out of a closure that runs already, out of the end of a thread.
 
-use crate::support::setup::{HOUR, ms, rate, secs, wait_until};
+use crate::support::setup::{HOUR, each_setup, ms, rate, reflexive, secs, wait_until};
 use crate::{DRIVES, one_shard};
 use std::cell::RefCell;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, Timer, TurnError};
+use tickwheel::{Drive, StopError, Timer, TurnError};
 
 /// Runs `test` on a thread of its own; fails if it does not end.
 #[track_caller]
@@ -65,6 +65,34 @@ fn a_repeating_closure_that_runs_elsewhere_is_not_waited_for() {
         drop(held);
         assert!(timer.stop().unwrap().is_empty());
         assert_eq!(*lock.lock().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_handler_may_neither_stop_nor_turn_its_engine_but_stop_another() {
+    each_setup(|at| {
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let mine = Arc::clone(&answers);
+        let (other, _fired) = at.recording();
+        other.schedule(HOUR, 1).unwrap();
+        let stopped = other.clone();
+        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
+            timer.wait_idle();
+            let stop = |timer: &Timer<u64>| timer.stop().map(|rest| rest.len());
+            let driven = timer.drive_shard(0).err();
+            mine.lock().unwrap().push((stop(timer), timer.turn(), driven, stop(&stopped)));
+        });
+        timer.schedule(Duration::ZERO, 1).unwrap();
+        at.wait_idle(&timer);
+        let turned = match at.drive {
+            Drive::Manual => TurnError::InsideHandler,
+            _ => TurnError::DrivenByWorkers,
+        };
+        let inside =
+            (Err(StopError::InsideHandler), Err(turned), Some(TurnError::InsideHandler), Ok(1));
+        assert_eq!(*answers.lock().unwrap(), [inside]);
+        assert!(!timer.is_stopped() && other.is_stopped());
+        timer.stop().unwrap();
     });
 }
 

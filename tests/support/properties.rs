@@ -7,31 +7,20 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::fmt::Debug;
 
-/// Cases chosen from up to so many bytes.
-pub(crate) fn cases<C>(bytes: usize) -> impl Strategy<Value = C>
+/// Checks so many cases, or as many as `PROPTEST_CASES` says, each chosen from up to so many bytes.
+#[track_caller]
+pub(crate) fn holds<C>(cases: u32, bytes: usize, check: fn(&C))
 where
     C: for<'a> Arbitrary<'a> + Debug,
 {
-    prop::collection::vec(any::<u8>(), 32..bytes)
-        .prop_filter_map("too few bytes for a case", |bytes| case(&bytes))
-}
-
-/// So many cases, or as many as `PROPTEST_CASES` says.
-pub(crate) fn config(cases: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { usual.cases } else { cases };
-    ProptestConfig { cases, failure_persistence: None, ..usual }
-}
-
-/// Checks so many cases, each chosen from up to so many bytes.
-#[track_caller]
-pub(crate) fn holds<C>(number: u32, bytes: usize, check: fn(&C))
-where
-    C: for<'a> Arbitrary<'a> + Debug,
-{
+    let config = ProptestConfig { cases, failure_persistence: None, ..usual };
+    let chosen = prop::collection::vec(any::<u8>(), 32..bytes)
+        .prop_filter_map("too few bytes for a case", |bytes| case::<C>(&bytes));
     let check = |case| {
         check(&case);
         Ok(())
     };
-    TestRunner::new(config(number)).run(&cases::<C>(bytes), check).unwrap();
+    TestRunner::new(config).run(&chosen, check).unwrap();
 }

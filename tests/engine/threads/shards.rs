@@ -200,7 +200,9 @@ fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
         })
     };
     let executor = executor_fn(execute, move |expired| log.push(expired));
-    let timer = one_shard().build_on(executor).unwrap();
+    // Each shard is refused some.
+    let builder = one_shard().shards(2).routing(Routing::Spread);
+    let timer = builder.build_on(executor).unwrap();
     for id in (100..130).chain([13]) {
         timer.schedule_key(ms(1), id).unwrap();
     }

@@ -1,9 +1,9 @@
 //! Real time: woken in time, and asleep while there is nothing to do.
 
-use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, secs, us, wait_until};
+use crate::support::setup::{HOUR, ms, one_shard, recording, secs, us, wait_until};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use tickwheel::{Expired, IdleStrategy, Key, Timer, WheelKind};
+use tickwheel::{Expired, IdleStrategy, Key, ManualClock, Routing};
 
 const IDLE: [IdleStrategy; 3] = [
     IdleStrategy::Park,
@@ -34,41 +34,6 @@ fn an_earlier_timer_ends_the_sleep() {
 }
 
 #[test]
-fn an_idle_engine_does_not_wake_up() {
-    const TIMERS: u64 = 100_000;
-    let engines: Vec<(Timer<u64>, Fired)> =
-        [(us(50), WheelKind::Hierarchical), (ms(1), WheelKind::Hashed { buckets: 512 })]
-            .into_iter()
-            .map(|(tick, wheel)| recording(one_shard().tick(tick).wheel(wheel)))
-            .collect();
-    for (timer, _) in &engines {
-        for id in 0..TIMERS {
-            timer.schedule_key(HOUR + us(id), id).unwrap();
-        }
-        timer.schedule_key(Duration::ZERO, TIMERS).unwrap();
-        wait_until("all timers are filed", || timer.stats().shards[0].entries == TIMERS);
-        timer.wait_idle();
-    }
-    let rounds = |(timer, _): &(Timer<u64>, Fired)| {
-        let shard = timer.stats().shards[0].clone();
-        [shard.turns, shard.parks, shard.wakes]
-    };
-    let before: Vec<_> = engines.iter().map(rounds).collect();
-    // Ticks by the hundred.
-    std::thread::sleep(ms(300));
-    for (engine, before) in engines.iter().zip(before) {
-        let after = rounds(engine);
-        // On a busy machine the worker may still have been on its way to sleep at the first look.
-        let each = after.iter().zip(before).all(|(after, before)| after - before <= 1);
-        assert!(each, "turns, parks and wakes with nothing to do: {before:?}, then {after:?}");
-    }
-    for (timer, fired) in &engines {
-        assert_eq!(fired.len(), 1);
-        assert_eq!(timer.stop().unwrap().len() as u64, TIMERS);
-    }
-}
-
-#[test]
 fn a_later_timer_does_not_wake_the_worker() {
     let (timer, _fired) = recording(one_shard());
     timer.schedule(HOUR, 0).unwrap();
@@ -89,4 +54,22 @@ fn a_later_timer_does_not_wake_the_worker() {
     let few = after.wakes - before.wakes <= 1 && after.turns - before.turns <= 1;
     assert!(few, "the first timer's may have been under way, {before:?}, then {after:?}");
     timer.stop().unwrap();
+}
+
+#[test]
+fn every_shard_is_idle_before_wait_idle_returns() {
+    let clock = ManualClock::new();
+    let builder = one_shard().shards(3).routing(Routing::Spread).clock(clock.clone());
+    let (timer, fired) = recording(builder);
+    for round in 0..200 {
+        for id in 0..30 {
+            timer.schedule(ms(1 + id % 3), round * 30 + id).unwrap();
+        }
+        for _ in 0..3 {
+            clock.advance(ms(1));
+            timer.wait_idle();
+            assert_eq!(fired.ids().len(), 10, "in round {round}");
+        }
+    }
+    assert!(timer.stop().unwrap().is_empty());
 }
