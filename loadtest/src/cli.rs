@@ -1,6 +1,6 @@
 //! The command line: reads the options, runs the chosen command, and tells by the exit code what came of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,9 +13,8 @@ use crate::delays::Delays;
 use crate::failure::{BREACH, Failure, NOTHING};
 use crate::interrupt::Interrupt;
 use crate::machine;
-use crate::report::circumstances::Circumstances;
 use crate::report::model::Setting;
-use crate::report::outputs::{Destination, Outputs, default_page};
+use crate::report::outputs::Outputs;
 use crate::{replay, run, server};
 
 /// Run the tickwheel timer engine under real load and prove from an independent ledger that no timer was
@@ -181,21 +180,22 @@ impl EngineOptions {
 
 const RESULTS: &str = "Results";
 
+/// Where results go.
 #[derive(Clone, Debug, Args)]
-struct Results {
+pub(crate) struct Results {
     /// Where the HTML report goes
     /// [default: target/tickwheel-report.html, or ./tickwheel-report.html without a target folder]
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "no_report")]
-    report: Option<PathBuf>,
+    pub(crate) report: Option<PathBuf>,
     /// Write no HTML report
     #[arg(long, global = true)]
-    no_report: bool,
+    pub(crate) no_report: bool,
     /// Write the results as JSON
     #[arg(long, global = true, value_name = "FILE")]
-    json: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
     /// No progress and no table, only the verdict
     #[arg(long, short, global = true)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// `--payload`.
@@ -285,8 +285,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         _ => cli.load.record.as_deref(),
     };
     let interrupt = Interrupt::on_ctrl_c()?;
-    let circumstances = Circumstances::now();
-    let outputs = Outputs::open(&cli.results.destination(workload))?;
+    let outputs = Outputs::open(&cli.results, workload)?;
     let busy = machine::busy_note();
     let quiet = cli.results.quiet;
     let mut report = match &cli.command {
@@ -298,9 +297,9 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     };
     report.settings = settings(matches);
     report.notes.extend(busy);
-    match outputs.deliver(&report, &circumstances) {
+    match outputs.deliver(&report) {
         // A verdict that is not ok outranks a report that could not be written.
-        Err(failure) if !report.is_ok() => eprintln!("error: {failure}"),
+        Err(failure) if report.word() != "ok" => eprintln!("error: {failure}"),
         delivered => delivered?,
     }
     Ok(match report.word() {
@@ -325,18 +324,6 @@ fn settings(matches: &ArgMatches) -> Vec<Setting> {
         Some(Setting::new(&name.replace('_', "-"), shown.join(" ")))
     };
     options.filter_map(setting).collect()
-}
-
-impl Results {
-    /// Beside `workload`, the file that is replayed or recorded.
-    fn destination(&self, workload: Option<&Path>) -> Destination {
-        Destination {
-            page: (!self.no_report).then(|| self.report.clone().unwrap_or_else(default_page)),
-            json: self.json.clone(),
-            workload: workload.map(Path::to_owned),
-            quiet: self.quiet,
-        }
-    }
 }
 
 #[cfg(test)]

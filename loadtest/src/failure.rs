@@ -15,12 +15,10 @@ pub(crate) const NOTHING: u8 = 4;
 /// An end without a verdict. The text says what to change.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The options contradict each other, or name something that the engine refuses or that cannot be read.
+    /// The options contradict each other, or name something that the engine refuses or that cannot be read, or a
+    /// workload file with bad lines.
     #[error("{0}")]
     Options(String),
-    /// The workload file holds bad lines; the text lists them.
-    #[error("{0}")]
-    Workload(String),
     /// The engine or the system refused something that the options do not govern.
     #[error("{0}")]
     System(String),
@@ -40,7 +38,7 @@ impl Failure {
     /// The exit code that tells a script what kind of failure this is.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Options(_) | Self::Workload(_) => USAGE,
+            Self::Options(_) => USAGE,
             Self::System(_) => SYSTEM,
         })
     }

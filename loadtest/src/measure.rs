@@ -126,10 +126,10 @@ impl Meter {
         };
         let (start, bytes) = (self.samples[0].resident_bytes, Unit::Bytes);
         vec![
-            Figure::new("cpu", "CPU, all threads", Unit::Cores, cores).tile(),
+            Figure::new("cpu", "CPU, all threads", Unit::Cores, cores),
             figure("switches", "context switches", Unit::Count, switches),
             figure("resident_start", "resident memory at the start", bytes, start),
-            figure("resident_peak", "peak memory", bytes, peak).tile(),
+            figure("resident_peak", "peak memory", bytes, peak),
             figure("resident_end", "resident memory at the end", bytes, end),
         ]
     }

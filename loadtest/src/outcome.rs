@@ -46,7 +46,7 @@ impl Counted {
         };
         let (pairs, full) = (self.totals.cancelled, self.totals.refused_full as f64);
         let mut figures = vec![
-            per_second("pairs", "schedule + cancel pairs", pairs).tile(),
+            per_second("pairs", "schedule + cancel pairs", pairs),
             per_second("fired", "fired", ledger.fired()),
             Figure::new("refused_full", "refused for lack of room", Unit::Count, full),
             per_second("sleeps", "sleeps of workers", stats.parks()),
@@ -62,11 +62,10 @@ impl Counted {
             unit: Unit::PerSecond,
             points: rates(&meter.samples, |sample| sample.ended),
         };
-        let call = |key, label, tile, histogram| Distribution {
+        let call = |key, label, histogram| Distribution {
             key,
             label,
             histogram,
-            tile,
             chart: "Calls by percentile",
             about: "Sampled calls, clock reads included.",
         };
@@ -74,7 +73,6 @@ impl Counted {
             key: "lateness",
             label: "firing lateness",
             histogram: ledger.lateness(),
-            tile: Some(1),
             chart: "Firing lateness by percentile",
             about: "From the requested deadline to the handler.",
         };
@@ -86,8 +84,8 @@ impl Counted {
             figures,
             distributions: vec![
                 late,
-                call("schedule", "schedule call", Some(0), self.schedule),
-                call("cancel", "cancel call", None, self.cancel),
+                call("schedule", "schedule call", self.schedule),
+                call("cancel", "cancel call", self.cancel),
             ],
             timelines: vec![pairs, meter.memory()],
             tables: vec![shards(stats)],
@@ -104,15 +102,7 @@ fn shards(stats: &Stats) -> Table {
     Table {
         key: "shards",
         title: "Balance of the shards",
-        head: vec![
-            ("shard", "shard"),
-            ("core", "core"),
-            ("scheduled", "scheduled"),
-            ("cancelled", "cancelled"),
-            ("fired", "fired"),
-            ("parks", "sleeps"),
-            ("wakes", "woken"),
-        ],
+        head: vec!["shard", "core", "scheduled", "cancelled", "fired", "parks", "wakes"],
         rows: rows.collect(),
     }
 }

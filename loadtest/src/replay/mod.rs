@@ -77,7 +77,7 @@ pub(crate) fn replay(
     let returned = stage.stop()?;
     stage.progress.phase("checking the ledger");
     let Stage { ledger, timer, driver, meter, .. } = stage;
-    let setting = vec![Setting::count("operations", ops.len())];
+    let setting = vec![Setting::new("operations", ops.len())];
     let judged = (&returned[..], &timer.stats());
     Ok(Report {
         kind: if options.fast { "replay on the manual clock" } else { "replay in real time" },
@@ -91,11 +91,11 @@ fn read(file: &Path) -> Result<Vec<Op>, Failure> {
     let input = std::fs::File::open(file).map_err(Failure::read(file))?;
     let ops = workload::parse(input).map_err(|errors| {
         let lines: String = errors.iter().map(|error| format!("\n  {error}")).collect();
-        Failure::Workload(format!("{}: bad lines, nothing was run{lines}", file.display()))
+        Failure::Options(format!("{}: bad lines, nothing was run{lines}", file.display()))
     })?;
     if ops.is_empty() {
         let text = format!("{}: no operation after the header, nothing was run", file.display());
-        return Err(Failure::Workload(text));
+        return Err(Failure::Options(text));
     }
     Ok(ops)
 }

@@ -3,14 +3,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::circumstances::{Circumstances, now};
 use super::model::{Distribution, Figure, PERCENTILES, Phase, Report, Setting, Table, Timeline};
+use super::outputs::{Facts, now};
 
 /// Counts up when a name changes its meaning or goes away.
 const FORMAT: u32 = 4;
 
 /// The whole object.
-pub(crate) fn render(report: &Report, circumstances: &Circumstances) -> String {
+pub(crate) fn render(report: &Report, made_with: &Facts) -> String {
     let all = json!({
         "format": FORMAT,
         "tool": "tickwheel loadtest",
@@ -18,7 +18,7 @@ pub(crate) fn render(report: &Report, circumstances: &Circumstances) -> String {
         "verdict": report.word(),
         "interrupted": report.interrupted,
         "ended": now(),
-        "made_with": object(circumstances.facts()),
+        "made_with": object(made_with.clone()),
         "settings": settings(&report.settings),
         "seconds": report.seconds(),
         "counts": object(report.counts()),
@@ -76,7 +76,7 @@ fn table(table: &Table) -> (&'static str, Value) {
     let rows = table
         .rows
         .iter()
-        .map(|row| object(table.head.iter().zip(row).map(|((key, _), cell)| (*key, json!(cell)))));
+        .map(|row| object(table.head.iter().zip(row).map(|(name, cell)| (*name, json!(cell)))));
     (table.key, rows.collect())
 }
 

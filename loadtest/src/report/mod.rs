@@ -1,12 +1,10 @@
 //! One model of what a run came to, and its views. Knows no kind of run: each kind fills the model.
 //!
 //! * `model` - the report: verdict, phases, figures, distributions, time lines, tables
-//! * `circumstances` - when, where and from what the run was made
 //! * `json`, `terminal`, `page` - the three views; `chart` - its drawings
-//! * `outputs` - the files, opened before the run and written after it
+//! * `outputs` - the files, opened before the run and written after it, and what the run was made from
 
 mod chart;
-pub(crate) mod circumstances;
 pub(crate) mod json;
 pub(crate) mod model;
 pub(crate) mod outputs;

@@ -22,22 +22,15 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Whether something was run, and nothing at all was found.
-    pub(crate) fn is_ok(&self) -> bool {
-        self.phases.iter().any(|phase| phase.verdict.began > 0) && !self.is_breach()
-    }
-
-    /// Whether anything was found.
-    pub(crate) fn is_breach(&self) -> bool {
-        !self.phases.iter().all(|phase| phase.verdict.is_ok())
-    }
-
     /// "ok", "breach", or "nothing was run" if it ended before anything began.
     pub(crate) fn word(&self) -> &'static str {
-        match (self.is_ok(), self.is_breach()) {
-            (true, _) => "ok",
-            (_, true) => "breach",
-            _ => "nothing was run",
+        let mut verdicts = self.phases.iter().map(|phase| &phase.verdict);
+        if !verdicts.clone().all(Verdict::is_ok) {
+            "breach"
+        } else if verdicts.any(|verdict| verdict.began > 0) {
+            "ok"
+        } else {
+            "nothing was run"
         }
     }
 
@@ -78,20 +71,9 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// Any setting.
+    /// A setting of this name.
     pub(crate) fn new(name: &str, value: impl Display) -> Self {
         Self { name: name.to_owned(), shown: value.to_string() }
-    }
-
-    /// A whole number.
-    pub(crate) fn count(name: &str, count: usize) -> Self {
-        Self::new(name, count)
-    }
-
-    /// A rate; `None` where it is as high as possible.
-    pub(crate) fn rate(name: &str, per_second: Option<f64>) -> Self {
-        let shown = per_second.map(|per_second| Unit::PerSecond.show(per_second));
-        Self::new(name, shown.as_deref().unwrap_or("as high as possible"))
     }
 }
 
@@ -182,25 +164,17 @@ pub(crate) struct Figure {
     pub value: Option<f64>,
     /// What the value means.
     pub unit: Unit,
-    /// A reader looks for it first.
-    pub tile: bool,
 }
 
 impl Figure {
-    /// A figure that is not at the head of the page.
+    /// One that is measured, or that the system does not tell.
     pub(crate) fn new(
         key: &'static str,
         label: &'static str,
         unit: Unit,
         value: impl Into<Option<f64>>,
     ) -> Self {
-        let value = value.into();
-        Self { key, label, value, unit, tile: false }
-    }
-
-    /// The same, at the head of the page.
-    pub(crate) fn tile(self) -> Self {
-        Self { tile: true, ..self }
+        Self { key, label, value: value.into(), unit }
     }
 
     /// For people.
@@ -221,8 +195,6 @@ pub(crate) struct Distribution {
     pub label: &'static str,
     /// The values.
     pub histogram: Histogram<u64>,
-    /// The percentile at the head of the page, as an index into the list of percentiles.
-    pub tile: Option<usize>,
     /// Title of the chart that it shares with others of the same title.
     pub chart: &'static str,
     /// What is measured from where to where.
@@ -257,8 +229,8 @@ pub(crate) struct Table {
     pub key: &'static str,
     /// For people.
     pub title: &'static str,
-    /// Name in JSON and for people.
-    pub head: Vec<(&'static str, &'static str)>,
+    /// The names of the columns, in JSON as well.
+    pub head: Vec<&'static str>,
     /// As many cells each as the head.
     pub rows: Vec<Vec<Option<u64>>>,
 }
@@ -266,7 +238,7 @@ pub(crate) struct Table {
 /// A table as people see it; without a head its rows are names and values.
 pub(crate) struct Grid {
     pub(crate) title: &'static str,
-    pub(crate) head: Vec<String>,
+    pub(crate) head: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
@@ -292,12 +264,12 @@ impl Phase {
             let measured = [count(one.histogram.len())];
             [one.label.to_owned()].into_iter().chain(at).chain(measured).collect()
         });
-        let (head, rows) = (head.map(str::to_owned).collect(), rows.collect());
+        let (head, rows) = (head.collect(), rows.collect());
         let mut grids = vec![Grid { title: "Percentiles", head, rows }];
         grids.extend(self.tables.iter().map(|table| {
             Grid {
                 title: table.title,
-                head: table.head.iter().map(|(_, label)| (*label).to_owned()).collect(),
+                head: table.head.clone(),
                 rows: table
                     .rows
                     .iter()

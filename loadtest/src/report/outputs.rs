@@ -3,46 +3,69 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf, absolute};
+use std::time::SystemTime;
 
-use super::circumstances::Circumstances;
 use super::model::Report;
 use super::{json, page, terminal};
+use crate::cli::Results;
 use crate::failure::Failure;
+use crate::machine;
+use crate::numbers::{bytes, or_na};
 
-/// Where results go besides the terminal.
-#[derive(Clone, Debug)]
-pub(crate) struct Destination {
-    /// The HTML page.
-    pub page: Option<PathBuf>,
-    /// The results for machines.
-    pub json: Option<PathBuf>,
-    /// The workload file that the run reads or writes, which has to be another one.
-    pub workload: Option<PathBuf>,
-    /// Only the verdict on the terminal.
-    pub quiet: bool,
+/// When, where and from what a run was made: names and values for every view.
+pub(crate) type Facts = [(&'static str, String); 10];
+
+/// Returns those of a run that starts now.
+fn facts() -> Facts {
+    let words = ["loadtest".to_owned()].into_iter().chain(std::env::args().skip(1));
+    [
+        ("command", words.collect::<Vec<_>>().join(" ")),
+        ("started", now()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("commit", env!("TICKWHEEL_COMMIT").to_owned()),
+        ("compiler", env!("TICKWHEEL_COMPILER").to_owned()),
+        ("profile", env!("TICKWHEEL_PROFILE").to_owned()),
+        ("platform", format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)),
+        ("processor", or_na(machine::processor(), |name| name)),
+        ("cores", machine::cores().to_string()),
+        ("memory", or_na(machine::memory_bytes(), bytes)),
+    ]
+}
+
+/// Returns the present in UTC.
+pub(super) fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
 /// The page's place if none is given: beside the build, or else in the current folder.
-pub(crate) fn default_page() -> PathBuf {
+fn default_page() -> PathBuf {
     let name = "tickwheel-report.html";
     if Path::new("target").is_dir() { Path::new("target").join(name) } else { name.into() }
 }
 
 /// Files that can be written.
-pub(crate) struct Outputs(Destination);
+pub(crate) struct Outputs<'a> {
+    page: Option<PathBuf>,
+    results: &'a Results,
+    made_with: Facts,
+}
 
-impl Outputs {
-    /// Tries every file without changing what is in it.
+impl<'a> Outputs<'a> {
+    /// Tries every file without changing what is in it. `workload` is the one that the run reads or writes, which has
+    /// to be another one.
     ///
     /// # Errors
     ///
     /// A file that cannot be written, or that two options name.
-    pub(crate) fn open(destination: &Destination) -> Result<Self, Failure> {
-        let Destination { page, json, workload, .. } = destination;
+    pub(crate) fn open(results: &'a Results, workload: Option<&Path>) -> Result<Self, Failure> {
+        let page = results.report.clone().unwrap_or_else(default_page);
+        let page = (!results.no_report).then_some(page);
+        let (report, json) = (page.as_deref(), results.json.as_deref());
         let mut seen: Vec<(&str, &Path, PathBuf)> = Vec::new();
-        for (name, path) in [("--report", page), ("--json", json), ("the workload FILE", workload)]
+        for (name, path) in
+            [("--report", report), ("--json", json), ("the workload FILE", workload)]
         {
-            let Some(path) = path.as_deref() else { continue };
+            let Some(path) = path else { continue };
             // Whether the workload can be read or written shows where that is done.
             let real = match name {
                 "the workload FILE" => path.canonicalize().or_else(|_| absolute(path)).ok(),
@@ -58,7 +81,7 @@ impl Outputs {
             }
             seen.push((name, path, real));
         }
-        Ok(Self(destination.clone()))
+        Ok(Self { page, results, made_with: facts() })
     }
 
     /// Prints the results and writes the files. The verdict is printed even if a file cannot be written.
@@ -66,26 +89,22 @@ impl Outputs {
     /// # Errors
     ///
     /// A file that cannot be written.
-    pub(crate) fn deliver(
-        self,
-        report: &Report,
-        circumstances: &Circumstances,
-    ) -> Result<(), Failure> {
-        if !self.0.quiet {
+    pub(crate) fn deliver(&self, report: &Report) -> Result<(), Failure> {
+        if !self.results.quiet {
             print(&format!("{}\n", terminal::tables(report)));
         }
         print(&terminal::verdict(report));
-        let write = |path: PathBuf, name: &str, text: String| {
-            std::fs::write(&path, text).map_err(Failure::write(&path))?;
-            let path = absolute(&path).unwrap_or(path);
+        let write = |path: &Path, name: &str, text: String| {
+            std::fs::write(path, text).map_err(Failure::write(path))?;
+            let path = absolute(path).unwrap_or_else(|_| path.to_owned());
             print(&format!("{name} {}\n", path.display()));
             Ok(())
         };
-        if let Some(path) = self.0.page {
-            write(path, "report:", page::render(report, circumstances))?;
+        if let Some(path) = &self.page {
+            write(path, "report:", page::render(report, &self.made_with))?;
         }
-        if let Some(path) = self.0.json {
-            write(path, "json:  ", json::render(report, circumstances))?;
+        if let Some(path) = &self.results.json {
+            write(path, "json:  ", json::render(report, &self.made_with))?;
         }
         Ok(())
     }

@@ -2,17 +2,15 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::circumstances::Circumstances;
-use super::model::{Grid, PERCENTILES, Phase, Report};
+use super::model::{Grid, Phase, Report};
+use super::outputs::Facts;
 use super::{chart, terminal};
-use crate::machine::cores;
-use crate::numbers::{nanos, or_na};
 
 /// Readable on light and dark, nothing loaded from elsewhere.
 const STYLE: &str = include_str!("page.css");
 
 /// The whole page.
-pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
+pub(super) fn render(report: &Report, made_with: &Facts) -> String {
     let title = format!("tickwheel {}", report.kind);
     let many = report.phases.len() > 1;
     let settings = report.settings.iter().map(|one| (&one.name, one.shown.clone()));
@@ -28,9 +26,6 @@ pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
             body {
                 h1 { (title) }
                 p.soft {
-                    (circumstances.started) " · "
-                    (circumstances.processor) ", "
-                    (cores()) " cores · "
                     (format!("{:.1} s of load", report.seconds()))
                     @if report.interrupted { " · ended early by request" }
                 }
@@ -53,7 +48,7 @@ pub(super) fn render(report: &Report, circumstances: &Circumstances) -> String {
                 @for one in &report.phases { (phase(one, many)) }
                 div.pair {
                     (grid(&Grid::pairs("Settings", settings)))
-                    (grid(&Grid::pairs("Made with", circumstances.facts())))
+                    (grid(&Grid::pairs("Made with", made_with.clone())))
                 }
             }
         }
@@ -71,11 +66,6 @@ fn phase(phase: &Phase, named: bool) -> Markup {
                 }
             }
         }
-        div.tiles {
-            @for (value, name) in tiles(phase) {
-                div.card { b { (value) } span.soft { (name) } }
-            }
-        }
         div.pair {
             // Distributions with one title are neighbours and share a chart.
             @for all in phase.distributions.chunk_by(|one, next| one.chart == next.chart) {
@@ -85,17 +75,6 @@ fn phase(phase: &Phase, named: bool) -> Markup {
         }
         @for table in phase.grids() { (grid(&table)) }
     }
-}
-
-/// What a reader looks for first.
-fn tiles(phase: &Phase) -> Vec<(String, String)> {
-    let figures = phase.figures.iter().filter(|figure| figure.tile);
-    let figures = figures.map(|figure| (figure.show(), figure.label.to_owned()));
-    let percentiles = phase.distributions.iter().filter_map(|one| {
-        let (name, _, percentile) = PERCENTILES[one.tile?];
-        Some((or_na(one.at(percentile), nanos), format!("{}, {name}", one.label)))
-    });
-    figures.chain(percentiles).collect()
 }
 
 fn chart(title: &str, about: &str, drawing: Option<Markup>) -> Markup {

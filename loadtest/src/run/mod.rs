@@ -21,7 +21,7 @@ use crate::measure::{Meter, Sample};
 use crate::numbers::{bytes, or_na, rate};
 use crate::outcome::Counted;
 use crate::progress::Progress;
-use crate::report::model::{Phase, Report, Setting};
+use crate::report::model::{Phase, Report, Setting, Unit};
 use crate::report::outputs::{print, probe};
 use crate::workload::{self, Op};
 
@@ -172,7 +172,8 @@ impl Part<'_> {
             log.extend(end.log);
         }
         let returned = returned_tickets(&ledger, unfired, &open);
-        let setting = vec![Setting::rate("rate", self.rate)];
+        let rate = self.rate.map(|rate| Unit::PerSecond.show(rate));
+        let setting = vec![Setting::new("rate", rate.as_deref().unwrap_or("as high as possible"))];
         let phase = counted.judge(self.name, setting, &ledger, (&returned, &timer.stats()), &meter);
         Ok((phase, log))
     }

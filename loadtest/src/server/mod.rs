@@ -111,8 +111,8 @@ fn phase(verdict: Verdict, totals: Totals, meter: &Meter) -> Phase {
     let most = held.iter().map(|(_, open)| *open).fold(0.0, f64::max);
     let figure = |key, label, unit, value: u64| Figure::new(key, label, unit, value as f64);
     let mut figures = vec![
-        Figure::new("held_most", "connections held open", Unit::Count, most).tile(),
-        figure("closed", "closed as idle", Unit::Count, totals.closed).tile(),
+        Figure::new("held_most", "connections held open", Unit::Count, most),
+        figure("closed", "closed as idle", Unit::Count, totals.closed),
         figure("excused", "not judged, after a delay of this program", Unit::Count, totals.excused),
         figure("echoed", "echo", Unit::Bytes, totals.echoed),
     ];
@@ -128,7 +128,6 @@ fn phase(verdict: Verdict, totals: Totals, meter: &Meter) -> Phase {
         key: "lateness",
         label: "close lateness",
         histogram: totals.lateness,
-        tile: Some(1),
         chart: "Close lateness by percentile",
         about: "From the client's last act plus the idle timeout to the close that it sees.",
     };
