@@ -1,10 +1,9 @@
 //! One model of what a run came to, and its views. Knows no kind of run: each kind fills the model.
 //!
 //! * `model` - the report: verdict, phases, figures, distributions, time lines, tables
-//! * `json`, `terminal`, `page` - the three views; `chart` - its drawings
+//! * `json`, `terminal`, `page` - the three views
 //! * `outputs` - the files, opened before the run and written after it, and what the run was made from
 
-mod chart;
 pub(crate) mod json;
 pub(crate) mod model;
 pub(crate) mod outputs;
