@@ -2,7 +2,10 @@
 
 /// `1234567` as "1,234,567".
 pub(crate) fn count(value: u64) -> String {
-    indicatif::HumanCount(value).to_string()
+    match value {
+        0..1000 => value.to_string(),
+        _ => format!("{},{:03}", count(value / 1000), value % 1000),
+    }
 }
 
 /// A large number in three digits: "950", "12.3 k", "5.31 M".
