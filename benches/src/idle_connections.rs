@@ -9,14 +9,14 @@
 //! ```
 
 use clap::{Parser, ValueEnum};
-use serde::{Deserialize, Serialize};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tickwheel_benches::measure::{Sorted, Usage, median, resident_bytes};
+use tickwheel_benches::goals::number;
+use tickwheel_benches::measure::{Metrics, Sorted, Usage, median, parse, resident_bytes};
 use tickwheel_benches::process::{Failure, name, output, this_program};
 use tokio::runtime::{Builder, Runtime};
 
@@ -47,18 +47,7 @@ enum Way {
 }
 
 /// Runs tasks that have a period of so many seconds or all end within so many milliseconds.
-type Work = fn(&Runtime, Way, u64, u64) -> Figures;
-
-/// The result of one measurement.
-#[derive(Serialize, Deserialize)]
-struct Figures {
-    cpu_us: f64,
-    p50_ms: f64,
-    p99_ms: f64,
-    early: u64,
-    switches: f64,
-    bytes: f64,
-}
+type Work = fn(&Runtime, Way, u64, u64) -> Metrics;
 
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 static EARLY: AtomicU64 = AtomicU64::new(0);
@@ -79,37 +68,32 @@ fn main() -> Result<(), Failure> {
     if let (Some(way), Some(workload)) = (options.way, options.workload) {
         let (work, tasks, _, length, _) = workloads[workload];
         let runtime = runtime(way);
-        println!("{}", serde_json::to_string(&work(&runtime, way, tasks, length))?);
+        for (name, value) in work(&runtime, way, tasks, length) {
+            println!("{name}\t{value}");
+        }
         runtime.shutdown_background();
         return Ok(());
     }
-    for (number, (_, tasks, does, length, unit)) in workloads.into_iter().enumerate() {
+    for (workload, (_, tasks, does, length, unit)) in workloads.into_iter().enumerate() {
         println!("\n{tasks} {does} {length} {unit}\n");
-        println!(
-            "| | CPU us per event | late p50 ms | p99 ms | early | switches per s | bytes per task |"
-        );
-        println!("|---|--:|--:|--:|--:|--:|--:|");
         let mut all: Vec<_> = Way::value_variants().iter().map(|way| (name(way), vec![])).collect();
         for _ in 0..options.rounds {
             for (way, all) in &mut all {
-                let number = number.to_string();
-                let mut child = this_program(&["--way", way, "--workload", &number]);
-                all.push(serde_json::from_slice::<Figures>(&output(&mut child)?.stdout)?);
+                let workload = workload.to_string();
+                let mut child = this_program(&["--way", way, "--workload", &workload]);
+                all.push(parse(&output(&mut child)?.stdout));
             }
         }
+        let figures: Vec<String> = all[0].1[0].iter().map(|figure| figure.0.clone()).collect();
+        println!("| | {} |\n|---|{}", figures.join(" | "), "--:|".repeat(figures.len()));
         for (way, all) in &all {
-            let median = |figure: fn(&Figures) -> f64| {
-                median(all.iter().map(figure).collect()).unwrap_or(f64::NAN)
-            };
-            println!(
-                "| {way} | {:.2} | {:.2} | {:.2} | {} | {:.0} | {:.0} |",
-                median(|it| it.cpu_us),
-                median(|it| it.p50_ms),
-                median(|it| it.p99_ms),
-                all.iter().map(|it| it.early).sum::<u64>(),
-                median(|it| it.switches),
-                median(|it| it.bytes),
-            );
+            let cells = (0..figures.len()).map(|at| {
+                let values: Vec<f64> = all.iter().map(|figures| figures[at].1).collect();
+                let sum = values.iter().sum();
+                // No round hides the early events of another one.
+                number(if figures[at] == "early" { sum } else { median(values).unwrap_or(sum) })
+            });
+            println!("| {way} | {} |", cells.collect::<Vec<_>>().join(" | "));
         }
     }
     Ok(())
@@ -133,7 +117,7 @@ fn runtime(way: Way) -> Runtime {
     runtime
 }
 
-fn connections(runtime: &Runtime, way: Way, tasks: u64, ping: u64) -> Figures {
+fn connections(runtime: &Runtime, way: Way, tasks: u64, ping: u64) -> Metrics {
     let before = resident_bytes();
     let period = Duration::from_secs(ping);
     for task in 0..tasks {
@@ -193,7 +177,7 @@ async fn connection_of_tokio(first: Duration, period: Duration) {
     }
 }
 
-fn sleeps(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Figures {
+fn sleeps(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Metrics {
     let before = resident_bytes();
     // The first ends when all have been spawned.
     let start = Instant::now() + Duration::from_millis(if tasks > 50_000 { 500 } else { 150 });
@@ -220,7 +204,7 @@ fn sleeps(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Figures {
 }
 
 /// Measures what happens while `wait` waits.
-fn over(bytes: f64, wait: impl FnOnce()) -> Figures {
+fn over(bytes: f64, wait: impl FnOnce()) -> Metrics {
     LATE.lock().expect("no thread has panicked").clear();
     let (start, before) = (Instant::now(), Usage::now());
     let events = EVENTS.load(Ordering::Relaxed);
@@ -230,14 +214,15 @@ fn over(bytes: f64, wait: impl FnOnce()) -> Figures {
     let late = std::mem::take(&mut *LATE.lock().expect("no thread has panicked"));
     let late = Sorted::new(late);
     let switches = |usage: Usage| usage.sleeps + usage.preemptions;
-    Figures {
-        cpu_us: (after.cpu - before.cpu).as_secs_f64() * 1e6 / events,
-        p50_ms: late.at(0.5) / 1e3,
-        p99_ms: late.at(0.99) / 1e3,
-        early: EARLY.load(Ordering::Relaxed),
-        switches: (switches(after) - switches(before)) as f64 / start.elapsed().as_secs_f64(),
-        bytes,
-    }
+    let switched = (switches(after) - switches(before)) as f64;
+    vec![
+        ("CPU us per event", (after.cpu - before.cpu).as_secs_f64() * 1e6 / events),
+        ("late p50 ms", late.at(0.5) / 1e3),
+        ("p99 ms", late.at(0.99) / 1e3),
+        ("early", EARLY.load(Ordering::Relaxed) as f64),
+        ("switches per s", switched / start.elapsed().as_secs_f64()),
+        ("bytes per task", bytes),
+    ]
 }
 
 /// Notes that something has happened that was due at `due`.
