@@ -1,6 +1,6 @@
 //! `tickwheel::Timer`, by each of its ways to schedule.
 
-use super::peer::{CrossPeer, Pairs, Setup};
+use super::{CrossPeer, Pairs, Setup};
 use crate::book::Book;
 use std::time::Duration;
 use tickwheel::{Builder, Expired, Key, Submitter, Time, Timer, TimerHandle, TimerTask};

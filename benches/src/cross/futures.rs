@@ -1,7 +1,6 @@
 //! Futures: polled once when they are scheduled, dropped when they are cancelled.
 
-use super::engine;
-use super::peer::{CrossPeer, Setup};
+use super::{CrossPeer, Setup, engine};
 use crate::book::Book;
 use pingora_timeout::fast_timeout::fast_sleep;
 use std::future::Future;

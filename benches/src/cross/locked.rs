@@ -1,6 +1,6 @@
 //! Timers as one writes them by hand: a store behind a mutex, and a thread that waits on a condition variable.
 
-use super::peer::{CrossPeer, Setup};
+use super::{CrossPeer, Setup};
 use crate::book::Book;
 use crate::slots::{SlotKey, Slots};
 use std::collections::BTreeMap;

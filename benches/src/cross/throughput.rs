@@ -1,12 +1,15 @@
 //! cross, remote-cancel and forms: how long the calls take.
 
-use super::peer::{CrossPeer, Pairs, Setup};
+use super::{CrossPeer, Pairs, Setup};
 use crate::book::Book;
 use crate::figure::Scale;
-use crate::measure::{Metrics, Sorted, Usage, per};
+use crate::measure::{Metrics, Sorted, Usage, parse, per};
+use crate::peer::NETTY_JAR;
+use crate::process::output;
 use crate::stream::Stream;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::process::Command;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Drive, Expired, Key, Timer, When};
@@ -86,6 +89,26 @@ pub(super) fn cross<P: CrossPeer>(producers: usize, in_flight: usize, scale: Sca
         ("p99 ns", samples.at(0.99)),
         ("p99.9 ns", samples.at(0.999)),
     ]
+}
+
+/// The load of [`cross`], written in Java.
+const NETTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cross/Netty.java");
+
+/// Does the work of [`cross`] by Netty's `HashedWheelTimer`, in a Java virtual machine of its own, after three seconds of
+/// warm-up for the compilers. It takes part where that is installed (Debian: `default-jdk-headless` and `libnetty-java`).
+///
+/// # Panics
+///
+/// If Java cannot be run: this is a process of its own, whose parent tells what it says.
+pub(super) fn cross_netty(producers: usize, in_flight: usize, scale: Scale) -> Metrics {
+    let watch = scale.watch(Duration::from_millis(1200));
+    let numbers = [producers, in_flight, watch.as_millis() as usize, scale.steps(400_000)];
+    let mut java = Command::new("java");
+    java.args(["-cp", NETTY_JAR]).arg(NETTY);
+    java.args(numbers.map(|number| number.to_string()));
+    let metrics = parse(&output(&mut java).expect("java runs").stdout);
+    let name = |(name, value): (String, f64)| (&*name.leak(), value);
+    metrics.into_iter().map(name).collect()
 }
 
 const BATCH: usize = 4096;
