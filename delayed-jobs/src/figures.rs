@@ -1,17 +1,19 @@
 //! `delayed-jobs figures`: the same work for this program, for a worker that polls the same Redis, and for
 //! other libraries where they are installed, one after the other on a fresh Redis each.
-//!
-//! * `foreign` - programs of other libraries, in processes of their own
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use tokio::sync::mpsc;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::{Mutex, Semaphore, mpsc};
 
 use crate::client::Client;
 use crate::error::Failure;
@@ -20,8 +22,6 @@ use crate::job::{NewJob, When};
 use crate::local::{NodeProcess, RedisProcess};
 use crate::settings::{Settings, duration, now_us};
 use crate::store::Store;
-
-mod foreign;
 
 /// What is measured.
 #[derive(Clone, Debug, Args)]
@@ -59,7 +59,7 @@ pub(crate) async fn figures(settings: &FigureSettings, program: &Path) -> Result
     let (store, http) = (ours(settings, program).await?, ours_over_http(settings, program).await?);
     let mut rows = vec![store, http, polling(settings).await?];
     if let Some(folder) = &settings.peers {
-        rows.extend(foreign::measure(settings, folder).await?);
+        rows.extend(foreign(settings, folder).await?);
     }
     println!("{}", HEAD);
     rows.iter().for_each(|row| println!("{}", row.0));
@@ -77,13 +77,6 @@ async fn started(program: &Path) -> Result<(RedisProcess, NodeProcess, Settings)
     Ok((redis, node, settings))
 }
 
-impl Contestant for Store {
-    async fn accept(&self, number: u64, due_ms: u64) -> Result<(), String> {
-        let job = NewJob::new(number.to_string(), When::At(due_ms));
-        self.create(job).await.map(drop).map_err(|error| error.to_string())
-    }
-}
-
 async fn ours(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
     let (_redis, _node, settings) = started(program).await?;
     let store = Store::open(settings.clone()).await?;
@@ -98,21 +91,18 @@ async fn ours(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
             let _ = consumer.acknowledge(&batch).await;
         }
     };
-    work.measure("delayed-jobs, one node", &store, consume).await
-}
-
-impl Contestant for Client {
-    async fn accept(&self, number: u64, due_ms: u64) -> Result<(), String> {
-        let accepted = self.create(number.into(), When::At(due_ms), None).await;
-        accepted.map(drop).map_err(|error| error.to_string())
-    }
+    let accept = async |number: u64, due_ms| {
+        let job = NewJob::new(number.to_string(), When::At(due_ms));
+        store.create(job).await.map(drop).map_err(Failure::from)
+    };
+    work.measure("delayed-jobs, one node", accept, consume).await
 }
 
 /// The same with a request over HTTP for each job, and one for up to 256 that are taken or acknowledged.
 async fn ours_over_http(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
     let (_redis, node, _) = started(program).await?;
     let client = || Client::new(vec![node.address().to_owned()], Duration::from_secs(30));
-    let consumer = client()?;
+    let (producer, consumer) = (client()?, client()?);
     let consume = |arrived: Arrived| async move {
         loop {
             let taken = consumer.take(256, Duration::from_secs(5), HOLD).await;
@@ -124,18 +114,11 @@ async fn ours_over_http(work: &FigureSettings, program: &Path) -> Result<Row, Fa
             let _ = consumer.acknowledge(&receipts).await;
         }
     };
-    work.measure("delayed-jobs over HTTP", &client()?, consume).await
-}
-
-impl Contestant for MultiplexedConnection {
-    async fn accept(&self, number: u64, due_ms: u64) -> Result<(), String> {
-        let id = format!("{:016x}", fastrand::u64(..));
-        let mut both = redis::pipe();
-        both.atomic();
-        both.hset("polled:payloads", &id, number).ignore();
-        both.zadd("polled:due", &id, due_ms).ignore();
-        both.query_async::<()>(&mut self.clone()).await.map_err(|error| error.to_string())
-    }
+    let accept = async |number: u64, due_ms| {
+        let accepted = producer.create(number.into(), When::At(due_ms), None).await;
+        accepted.map(drop).map_err(Failure::from)
+    };
+    work.measure("delayed-jobs over HTTP", accept, consume).await
 }
 
 /// The usual loop: a sorted set, asked again and again for what is due; whoever removes an entry has it.
@@ -144,7 +127,15 @@ async fn polling(work: &FigureSettings) -> Result<Row, Failure> {
     let connection =
         async || redis::Client::open(server.url())?.get_multiplexed_async_connection().await;
     let (accepts, polls) = (connection().await?, connection().await?);
-    work.measure("polling every 100 ms", &accepts, |arrived| poll(polls, arrived)).await
+    let accept = async |number, due_ms| {
+        let id = format!("{:016x}", fastrand::u64(..));
+        let mut both = redis::pipe();
+        both.atomic();
+        both.hset("polled:payloads", &id, number).ignore();
+        both.zadd("polled:due", &id, due_ms).ignore();
+        both.query_async::<()>(&mut accepts.clone()).await.map_err(Failure::from)
+    };
+    work.measure("polling every 100 ms", accept, |arrived| poll(polls, arrived)).await
 }
 
 async fn poll(mut connection: MultiplexedConnection, arrived: Arrived) -> redis::RedisResult<()> {
@@ -172,6 +163,67 @@ async fn poll(mut connection: MultiplexedConnection, arrived: Arrived) -> redis:
             tokio::time::sleep(POLL).await;
         }
     }
+}
+
+/// What runs each of them, if it is there.
+const PROGRAMS: [(&str, &str); 2] =
+    [("bullmq/node_modules/bullmq", "node bullmq/worker.mjs"), ("apalis", "./apalis")];
+
+/// How long a program may take to come up.
+const START: Duration = Duration::from_secs(20);
+
+/// Measures programs of other libraries. Each is told the address of a Redis, reads `number due_ms` per line, answers `+`
+/// per accepted job and `number arrived_us` per fired one, and begins with `ready NAME`.
+async fn foreign(work: &FigureSettings, folder: &Path) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for (needed, command) in PROGRAMS {
+        if folder.join(needed).exists() {
+            rows.push(foreign_one(work, folder, command).await?);
+        } else {
+            eprintln!("skipped: no {needed}; delayed-jobs/peers/install.sh installs it");
+        }
+    }
+    Ok(rows)
+}
+
+async fn foreign_one(work: &FigureSettings, folder: &Path, command: &str) -> Result<Row, Failure> {
+    let redis = RedisProcess::start(&[]).await?;
+    let mut child = Command::new("sh")
+        .args(["-c", &format!("exec {command} {}", redis.port())])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err("a program without input or output".into());
+    };
+    let mut lines = BufReader::new(output).lines();
+    let ready = tokio::time::timeout(START, lines.next_line()).await;
+    let ready = ready.ok().and_then(Result::ok).flatten().unwrap_or_default();
+    let Some(name) = ready.strip_prefix("ready ").map(str::to_owned) else {
+        return Err(format!("{command} did not come up: {ready}").into());
+    };
+    let (input, accepted) = (Mutex::new(input), Arc::new(Semaphore::new(0)));
+    let answers = Arc::clone(&accepted);
+    let consume = |arrived: Arrived| async move {
+        while let Ok(Some(line)) = lines.next_line().await {
+            match line.split_once(' ').map(|(number, at)| (number.parse(), at.parse())) {
+                None => answers.add_permits(1),
+                Some((Ok(number), Ok(at))) => drop(arrived.send((number, at))),
+                Some(_) => {}
+            }
+        }
+        answers.close();
+    };
+    let accept = async |number, due_ms| {
+        let line = format!("{number} {due_ms}\n");
+        input.lock().await.write_all(line.as_bytes()).await?;
+        // Answers have no names: any one of them lets one request go on. None comes from a program that has ended.
+        accepted.acquire().await?.forget();
+        Ok(())
+    };
+    work.measure(&name, accept, consume).await
 }
 
 /// How long after a kill the other node holds everything.
@@ -227,21 +279,16 @@ const HEAD: &str = "\
 | | accepted/s | fired/s | late p50 | p99 | p99.9 | early | missing |
 |---|---:|---:|---:|---:|---:|---:|---:|";
 
-/// Something that accepts jobs.
-trait Contestant: Sync {
-    /// Accepts a job with a number, due at a moment.
-    fn accept(&self, number: u64, due_ms: u64) -> impl Future<Output = Result<(), String>> + Send;
-}
-
 /// Where arrivals are told: job number, microseconds since 1970.
 type Arrived = mpsc::UnboundedSender<(u64, u64)>;
 
 impl FigureSettings {
-    /// Paced load, a burst, and full speed. `consume` takes what fires and says so.
+    /// Paced load, a burst, and full speed. `accept` accepts a job with a number, due at a moment; `consume` takes what
+    /// fires and says so.
     async fn measure<F: Future<Output: Send> + Send + 'static>(
         &self,
         name: &str,
-        contestant: &impl Contestant,
+        accept: impl AsyncFn(u64, u64) -> Result<(), Failure>,
         consume: impl FnOnce(Arrived) -> F,
     ) -> Result<Row, Failure> {
         eprintln!("{name} ...");
@@ -255,7 +302,7 @@ impl FigureSettings {
         let due: Vec<u64> = (0..count).map(ahead).collect();
         let paced = stream::iter(0..count).map(async |number| {
             tokio::time::sleep_until((start + at(number)).into()).await;
-            contestant.accept(number, due[number as usize]).await
+            accept(number, due[number as usize]).await
         });
         let (made, came) =
             tokio::join!(accepted(paced, UNDER_WAY * 4), gather(&mut arrivals, count));
@@ -267,7 +314,7 @@ impl FigureSettings {
         let missing = count - came.len() as u64;
 
         let due_ms = now_us() / 1000 + 4000 + self.burst / 5;
-        let burst = stream::iter(0..self.burst).map(|number| contestant.accept(number, due_ms));
+        let burst = stream::iter(0..self.burst).map(|number| accept(number, due_ms));
         accepted(burst, UNDER_WAY).await?;
         let came = gather(&mut arrivals, self.burst).await;
         // From the moment at which all are due until the last has come; none if one is missing.
@@ -279,7 +326,7 @@ impl FigureSettings {
         let (far, start) = (now_us() / 1000 + 3_600_000, Instant::now());
         let full_speed = stream::iter(0..)
             .take_while(|_| std::future::ready(start.elapsed() < FULL_SPEED))
-            .map(|number| contestant.accept(number, far));
+            .map(|number| accept(number, far));
         let made = accepted(full_speed, UNDER_WAY).await?;
         let per_second = made as f64 / start.elapsed().as_secs_f64();
         consuming.abort();
@@ -296,12 +343,11 @@ impl FigureSettings {
 }
 
 /// Makes requests, so many at a time, and counts them.
-async fn accepted<F: Future<Output = Result<(), String>>>(
+async fn accepted<F: Future<Output = Result<(), Failure>>>(
     requests: impl Stream<Item = F>,
     under_way: usize,
 ) -> Result<usize, Failure> {
-    let counted = requests.buffer_unordered(under_way).try_fold(0, async |n, ()| Ok(n + 1));
-    Ok(counted.await?)
+    requests.buffer_unordered(under_way).try_fold(0, async |n, ()| Ok(n + 1)).await
 }
 
 /// The first arrival of each of so many jobs, or of as many as come.

@@ -1,4 +1,4 @@
-// BullMQ as `delayed-jobs figures` drives it: see delayed-jobs/src/figures/foreign.rs.
+// BullMQ as `delayed-jobs figures` drives it: see delayed-jobs/src/figures.rs.
 import { createInterface } from 'node:readline';
 import { readFileSync } from 'node:fs';
 import { Queue, Worker } from 'bullmq';

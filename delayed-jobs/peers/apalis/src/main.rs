@@ -1,4 +1,4 @@
-//! apalis as `delayed-jobs figures` drives it: see delayed-jobs/src/figures/foreign.rs.
+//! apalis as `delayed-jobs figures` drives it: see delayed-jobs/src/figures.rs.
 
 use apalis::prelude::*;
 use apalis_redis::{Config, RedisStorage};
