@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,8 @@ pub async fn serve(
     axum::serve(listener, router).with_graceful_shutdown(end).await
 }
 
+const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
+
 /// Longest body of a request for many jobs.
 const BATCH: usize = 64 * PAYLOAD;
 
@@ -63,10 +65,10 @@ type Answer = Result<Json<Value>, Refusal>;
 
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
-        .route("/", get(page))
+        .route("/", get(Html(include_str!("http/page.html"))))
         .route("/healthz", get(health))
         .route("/metrics", get(metrics))
-        .route("/openapi.json", get(openapi))
+        .route("/openapi.json", get((JSON, include_str!("http/openapi.json"))))
         .route("/v1/overview", get(overview))
         .route("/v1/jobs", get(list).post(create))
         .route("/v1/jobs/{id}", get(read).delete(cancel).patch(reschedule))
@@ -272,10 +274,8 @@ async fn put_schedule(
     let (recurrence, payload) = (request.recurrence()?, payload(&request.payload)?);
     let new = NewSchedule { name, recurrence, payload, retry };
     let (scheduled, next_ms) = shared.store.schedule(&new).await?;
-    let status = match scheduled {
-        Scheduled::Created => StatusCode::CREATED,
-        Scheduled::Changed | Scheduled::Known => StatusCode::OK,
-    };
+    let is_new = scheduled == Scheduled::Created;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let changed = scheduled != Scheduled::Known;
     Ok((status, Json(json!({ "name": new.name, "next_ms": next_ms, "changed": changed }))))
 }
@@ -337,12 +337,4 @@ async fn metrics(State(shared): Shares) -> impl IntoResponse {
     let overview = tokio::time::timeout(shared.store.settings().patience, overview).await;
     let overview = overview.ok().and_then(Result::ok);
     ([(header::CONTENT_TYPE, kind)], metrics.text(overview.as_ref()))
-}
-
-async fn openapi() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], include_str!("http/openapi.json"))
-}
-
-async fn page() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("http/page.html"))
 }
