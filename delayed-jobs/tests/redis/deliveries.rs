@@ -63,8 +63,7 @@ async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_jobs_are_accepted_and_ended_in_one_request_each() {
-    let scene = Scene::new().await;
-    let api = scene.node().await;
+    let (_scene, api) = Scene::served().await;
     let mut jobs: Vec<Value> =
         (0..500).map(|n| json!({ "payload": n, "delay_ms": 20 + n % 7 })).collect();
     for payload in ["a", "a", "b"] {
@@ -105,8 +104,7 @@ async fn dealt_with(api: &Api) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_run_for_each_job() {
-    let scene = Scene::new().await;
-    let api = scene.node().await;
+    let (_scene, api) = Scene::served().await;
     let folder = tempfile::tempdir().unwrap();
     let command = r#"read payload
         echo "$JOB_ID $JOB_ATTEMPT of $JOB_MAX_ATTEMPTS $payload" >> told
@@ -140,8 +138,7 @@ async fn the_workers_in_python_and_shell_work() {
             eprintln!("SKIPPED: {file}, which needs what `{needs}` asks for");
             continue;
         }
-        let scene = Scene::new().await;
-        let node = scene.node().await;
+        let (_scene, node) = Scene::served().await;
         let _worker = Command::new(program)
             .arg(format!("{}/examples/{file}", env!("CARGO_MANIFEST_DIR")))
             .arg(node.address())

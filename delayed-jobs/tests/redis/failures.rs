@@ -35,9 +35,7 @@ async fn a_killed_node_loses_nothing_and_is_replaced_within_its_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_node_fires_nothing_that_another_has_taken() {
-    let scene = Scene::new().await;
-    let paused = scene.node().await;
-    scene.shared_by(1).await;
+    let (scene, paused) = Scene::served().await;
     let before = scene.holders().await.into_keys().next().unwrap();
     let ids = scene.fill(300, 4_000 * MS).await;
     tokio::time::sleep(300 * MS).await;
@@ -88,8 +86,7 @@ async fn a_request_to_fire_that_was_held_up_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_is_killed_and_restarted_loses_nothing_acknowledged() {
-    let mut scene = Scene::new().await;
-    let node = scene.node().await;
+    let (mut scene, node) = Scene::served().await;
     let client = node.client();
     let mut ids = Vec::new();
     for n in 0..150_u32 {

@@ -45,8 +45,7 @@ async fn a_job_lives_its_life_over_http() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_is_given_in_one_of_four_ways() {
-    let scene = Scene::new().await;
-    let node = scene.node().await;
+    let (_scene, node) = Scene::served().await;
     for (way, due) in [
         (json!({ "delay_ms": 7_500_000 }), None),
         (json!({ "delay": "2h 5m" }), None),
@@ -118,8 +117,7 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_input_is_refused_with_a_reason() {
-    let scene = Scene::new().await;
-    let node = scene.node().await;
+    let (_scene, node) = Scene::served().await;
     let big = json!({ "payload": "x".repeat(65 * 1024), "delay_ms": 1 }).to_string();
     let huge = json!({ "payload": "x".repeat(300 * 1024), "delay_ms": 1 }).to_string();
     let backoff = |kind: &str, delay: &str, jitter: f64| {
@@ -154,8 +152,7 @@ async fn bad_input_is_refused_with_a_reason() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_does_the_same() {
-    let scene = Scene::new().await;
-    let node = scene.node().await;
+    let (scene, node) = Scene::served().await;
     // The first address does not answer.
     let nodes = vec!["http://127.0.0.1:1".to_owned(), node.address().to_owned()];
     let client = Client::new(nodes, 5_000 * MS).unwrap();
@@ -179,8 +176,7 @@ async fn the_client_does_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_description_names_every_route_and_its_answers() {
-    let scene = Scene::new().await;
-    let node = scene.node().await;
+    let (_scene, node) = Scene::served().await;
     let text = node.get("/openapi.json").await;
     assert_eq!(text["openapi"], "3.1.0");
     let paths = text["paths"].as_object().unwrap();

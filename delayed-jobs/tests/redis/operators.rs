@@ -84,9 +84,7 @@ async fn limits_refuse_new_jobs_with_429_until_there_is_room() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
-    let scene = Scene::new().await;
-    let node = scene.node().await;
-    scene.shared_by(1).await;
+    let (scene, node) = Scene::served().await;
     scene.create(job("x", HOUR)).await;
     for _ in 0..3 {
         node.post("/v1/jobs", json!({ "delay_ms": 1 })).await;

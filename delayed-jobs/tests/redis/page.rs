@@ -36,9 +36,7 @@ async fn the_page_shows_jobs_ahead_nodes_and_partitions() {
         eprintln!("SKIPPED: the page was not looked at, there is no `chromium` (or set CHROMIUM)");
         return;
     }
-    let mut scene = Scene::new().await;
-    let node = scene.node().await;
-    scene.shared_by(1).await;
+    let (mut scene, node) = Scene::served().await;
     for _ in 0..1_234 {
         scene.create(job("x", HOUR)).await;
     }

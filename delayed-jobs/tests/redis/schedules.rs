@@ -27,8 +27,7 @@ async fn collect_for(scene: &Scene, time: Duration) -> Vec<Delivery> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_comes_again_and_again_until_it_is_ended() {
-    let scene = Scene::new().await;
-    let node = scene.node().await;
+    let (scene, node) = Scene::served().await;
     let (url, tea) = ("/v1/schedules", "/v1/schedules/tea");
     let body = json!({ "every": "200ms", "payload": "tea", "max_attempts": 2 });
     let (status, made) = node.ask("PUT", tea, &body).await;

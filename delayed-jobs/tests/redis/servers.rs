@@ -132,9 +132,7 @@ async fn a_user_with_the_documented_rights_is_enough_and_less_is_said() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_redis_accepts_nothing_and_still_fires_and_ends_jobs() {
-    let scene = Scene::new().await;
-    let node = scene.node().await;
-    scene.shared_by(1).await;
+    let (scene, node) = Scene::served().await;
     let mut ids = scene.fill(40, 1_000 * MS).await;
     let moved = scene.create(job("x", HOUR)).await;
     let _: () = say(&scene.redis, "CONFIG SET maxmemory 1").await;

@@ -38,6 +38,14 @@ impl Scene {
         change(&mut settings);
         Self::of(redis, settings).await
     }
+
+    /// With a node in a process of its own that holds all partitions.
+    pub(crate) async fn served() -> (Self, Api) {
+        let scene = Self::new().await;
+        let node = scene.node().await;
+        scene.shared_by(1).await;
+        (scene, node)
+    }
 }
 
 impl<R> Scene<R> {
