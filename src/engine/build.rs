@@ -3,8 +3,7 @@
 use super::builder::Builder;
 use super::driven::Seat;
 use super::hold;
-use super::inner::EngineStatus;
-use super::inner::{EngineOwner, Handler, Inner, ShardWorker};
+use super::inner::{EngineOwner, EngineStatus, Handler, Inner, ShardWorker};
 use super::lifecycle::Lifecycle;
 use super::pinning;
 use super::routing::Router;
@@ -18,8 +17,7 @@ use crate::shard::{Limit, Owner, ShardHandle};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::process;
 use crate::time::{TickRate, TimeSource};
-use crate::types::checks;
-use crate::types::{BuildError, Expired};
+use crate::types::{BuildError, Expired, MAX_SHARDS};
 use crate::wheel::AnyWheel;
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Weak};
@@ -153,20 +151,25 @@ impl Builder {
         let mut factory = Contained::new("a handler", factory);
         let rate = self.settings.check()?;
         let cores = pinning::Cores::of_this_process();
-        let shards = checks::check_shards(self.shards.unwrap_or_else(|| cores.default_shards()))?;
-        // A number of shards is at most 1024 (`check_shards`).
+        let shards = self.shards.unwrap_or_else(|| cores.default_shards());
+        if !(1..=MAX_SHARDS).contains(&shards) {
+            return Err(BuildError::ShardsOutOfRange { shards });
+        }
         let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max)));
         pinning::check_pinning(&self.pinning, cores.allowed())?;
-        checks::check_thread_name(&self.thread_name)?;
+        // `std` panics on a NUL in a thread's name.
+        if let Some(at) = self.thread_name.find('\0') {
+            return Err(BuildError::BadThreadName { name: self.thread_name, at });
+        }
         let cores = pinning::deal(&self.pinning, &cores, shards);
         let (mut workers, mut seats) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
         for (shard, core) in cores.into_iter().enumerate() {
             let wheel = AnyWheel::new(self.settings.wheel)?;
             let (parker, unparker) = Parker::new();
-            // A shard number is below 1024 (`check_shards`).
             let seat = Arc::new(Seat::new(unparker));
             seats.push(Arc::clone(&seat));
             let wake = move || seat.wake();
+            // A shard number is below `MAX_SHARDS`.
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(wake));
             // It is there until it is dropped.
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };

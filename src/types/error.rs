@@ -12,7 +12,11 @@ use core::time::Duration;
 
 use super::engine_error::StartError;
 use super::exclusive::Exclusive;
-use super::limits::{MAX_BUCKETS, MAX_SHARDS};
+
+/// The most shards: more than any machine has cores for, and far inside the 16 bits of a key.
+pub(crate) const MAX_SHARDS: usize = 1024;
+/// The most buckets of a hashed wheel: 1 MiB of them.
+pub(crate) const MAX_BUCKETS: usize = 1 << 16;
 
 /// Why an engine could not be built. Nothing was started and nothing is left behind.
 ///

@@ -16,20 +16,16 @@
 //! | `engine_error` | [`StartError`], [`StopError`], [`TurnError`] |
 //! | `error` | [`BuildError`], [`ScheduleError`] |
 //! | `exclusive` | what lets an error be shared whose payload is not |
-//! | `limits` | what a user may ask a builder for |
-//! | `checks` | a setting to its checked form, or to the error that names the cure |
 //! | `settings` | what all builders are asked for |
 
 mod answer;
 #[cfg(feature = "threads")]
 mod batch;
-pub(crate) mod checks;
 mod engine_error;
 mod error;
 mod exclusive;
 mod expired;
 mod key;
-pub(crate) mod limits;
 #[cfg(feature = "threads")]
 mod pin_state;
 mod recurring;
@@ -43,6 +39,7 @@ pub use answer::{Cancel, Reschedule};
 pub use batch::BatchError;
 pub use engine_error::{StartError, StopError, TurnError};
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
+pub(crate) use error::{MAX_BUCKETS, MAX_SHARDS};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};

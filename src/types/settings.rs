@@ -1,11 +1,15 @@
 //! `Settings`: what every timer with a wheel can be told, whichever front it is.
 
-use super::checks::{check_budget, check_max_pending, check_tick};
 use super::{Budget, BuildError, WheelKind};
 #[cfg(feature = "threads")]
 use crate::time::AnyClock;
-use crate::time::TickRate;
+use crate::time::{TickRate, saturating_ns};
 use core::time::Duration;
+
+/// The finest tick. A clock read and a wake-up cost more than this, so a finer tick could not be kept.
+const MIN_TICK: Duration = Duration::from_micros(1);
+/// The coarsest tick. A timer may be late by a whole tick, so a longer one is a mistaken unit.
+const MAX_TICK: Duration = Duration::from_secs(3600);
 
 /// The settings that all fronts share.
 ///
@@ -155,11 +159,16 @@ impl Settings {
 
     /// Checks everything but the wheel, which checks itself; returns the length of a tick.
     pub(crate) fn check(&self) -> Result<TickRate, BuildError> {
-        let rate = TickRate::new(check_tick(self.tick)?);
-        self.max_pending.map(check_max_pending).transpose()?;
-        check_budget("drain", self.budget.drain)?;
-        check_budget("fire", self.budget.fire)?;
-        check_budget("sweep", self.budget.sweep)?;
-        Ok(rate)
+        let Self { tick, max_pending, budget: Budget { drain, fire, sweep }, .. } = *self;
+        if !(MIN_TICK..=MAX_TICK).contains(&tick) {
+            return Err(BuildError::TickOutOfRange { tick });
+        }
+        if max_pending == Some(0) {
+            return Err(BuildError::ZeroMaxPending);
+        }
+        match [("drain", drain), ("fire", fire), ("sweep", sweep)].iter().find(|part| part.1 == 0) {
+            Some(&(which, _)) => Err(BuildError::ZeroBudget { which }),
+            None => Ok(TickRate::new(saturating_ns(tick))),
+        }
     }
 }

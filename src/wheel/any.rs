@@ -1,8 +1,7 @@
 //! One of the wheels, chosen when a timer is built.
 
 use super::{DeadMask, Entry, Hashed, Hierarchical, Sweep, Wheel};
-use crate::types::checks::check_buckets;
-use crate::types::{BuildError, WheelKind};
+use crate::types::{BuildError, MAX_BUCKETS, WheelKind};
 use alloc::vec::Vec;
 
 /// One of the two kinds of wheel, chosen when the engine is built.
@@ -28,10 +27,13 @@ macro_rules! either {
 impl AnyWheel {
     /// Returns the wheel of a kind.
     pub(crate) fn new(kind: WheelKind) -> Result<Self, BuildError> {
-        Ok(match kind {
-            WheelKind::Hierarchical => Self::Hierarchical(Hierarchical::new()),
-            WheelKind::Hashed { buckets } => Self::Hashed(Hashed::new(check_buckets(buckets)?)),
-        })
+        match kind {
+            WheelKind::Hierarchical => Ok(Self::Hierarchical(Hierarchical::new())),
+            WheelKind::Hashed { buckets: buckets @ 1..=MAX_BUCKETS } => {
+                Ok(Self::Hashed(Hashed::new(buckets)))
+            }
+            WheelKind::Hashed { buckets } => Err(BuildError::BucketsOutOfRange { buckets }),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::chunks::{Bucket, Chunks};
 use super::pass::Pass;
 use super::sweep::{Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
-use crate::types::limits::MAX_BUCKETS;
+use crate::types::MAX_BUCKETS;
 
 /// Entries that an advance may look at per entry of its budget, and in any case.
 const LOOKS_PER_YIELD: usize = 4;
