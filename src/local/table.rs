@@ -244,7 +244,7 @@ impl<T, W: Wheel> Table<T, W> {
         let node = &mut self.nodes[index as usize];
         let repeat = node.repeat_mut().expect("this is what `Due::Every` says");
         repeat.course.advance(now);
-        let (next, rests) = (repeat.course.tick(), repeat.course.rests());
+        let (next, rests) = (repeat.course.tick(), repeat.course.rests);
         let deadline = node.deadline();
         node.move_to(next);
         let armed = Armed { state: node.supersede_entry(), index };

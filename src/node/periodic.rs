@@ -75,7 +75,7 @@ impl<T> Table<T> {
         // SAFETY: the owner is busy with the timer.
         unsafe { Self::take_over(node, link) };
         // SAFETY: as above.
-        let due = unsafe { link.own(|own| own.due) };
+        let due = unsafe { link.own(|own| own.course.tick()) };
         if due <= now {
             // SAFETY: as above.
             if let Some(payload) = unsafe { link.clone_template() } {
@@ -84,7 +84,7 @@ impl<T> Table<T> {
             }
             clone_panicked();
             // SAFETY: as above.
-            unsafe { link.own(|own| own.skip(now)) };
+            unsafe { link.own(|own| own.course.skip(now)) };
         }
         // SAFETY: as above.
         let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
@@ -111,7 +111,7 @@ impl<T> Table<T> {
                     // SAFETY: the owner is busy with the timer.
                     unsafe { Self::take_over(node, link) };
                     // SAFETY: as above.
-                    fired.deadline = unsafe { link.own(|own| own.due) };
+                    fired.deadline = unsafe { link.own(|own| own.course.tick()) };
                     if fired.deadline > now {
                         // SAFETY: as above.
                         let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
@@ -140,7 +140,7 @@ impl<T> Table<T> {
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: as above.
-        unsafe { link.own(|own| own.advance(now)) };
+        unsafe { link.own(|own| own.course.advance(now)) };
         // SAFETY: as above.
         unsafe { self.let_wait(cache, index, node, link, true) }
     }
@@ -171,7 +171,7 @@ impl<T> Table<T> {
         loop {
             // Before the state changes: afterwards another thread may free the periodic state.
             // SAFETY: the owner is busy (the function's contract).
-            let due = unsafe { link.own(|own| own.due) };
+            let due = unsafe { link.own(|own| own.course.tick()) };
             node.deadline.show(due);
             match node.state.finish_call(called) {
                 Finished::Waits { mark } => return Some((due, mark)),
@@ -211,7 +211,7 @@ impl<T> Table<T> {
             // A mover may not have announced this deadline yet: the mark tells it then that the owner knows.
             if node.deadline.settle(deadline) {
                 // SAFETY: the owner is busy (the function's contract).
-                return unsafe { link.own(|own| own.move_to(deadline.tick())) };
+                return unsafe { link.own(|own| own.course.move_to_tick(deadline.tick())) };
             }
         }
     }

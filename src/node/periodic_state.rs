@@ -14,7 +14,7 @@
 use crate::contain;
 use crate::sync::boxed::Place;
 use crate::sync::cell::{Tracked, UnsafeCell};
-use crate::time::{Recurrence, Repeat, Time};
+use crate::time::{Recurrence, Repeat};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -30,28 +30,8 @@ pub(super) struct PeriodicState<T> {
 pub(super) struct OwnerPart<T> {
     /// Cloned for each call.
     template: ManuallyDrop<T>,
-    course: Recurrence,
-    /// The tick of the coming call. The node's deadline shows it to other threads, unless they have moved it since.
-    pub(super) due: u64,
-}
-
-impl<T> OwnerPart<T> {
-    /// Notes that another thread has moved the coming call.
-    pub(super) fn move_to(&mut self, due: u64) {
-        self.due = due;
-        self.course.move_to_tick(due);
-    }
-
-    /// Goes on to the next deadline from a call that ended at `now`.
-    pub(super) fn advance(&mut self, now: Time) {
-        self.course.advance(now);
-        self.due = self.course.tick();
-    }
-
-    /// Goes on to the next deadline without a call, in the tick `now`.
-    pub(super) fn skip(&mut self, now: u64) {
-        self.advance(self.course.start_of(now));
-    }
+    /// The node's deadline shows the tick of the coming call to other threads, unless they have moved it since.
+    pub(super) course: Recurrence,
 }
 
 /// The periodic state behind a node. Plain data: the state word says who may use it, and for what.
@@ -69,8 +49,7 @@ impl<T> Link<T> {
     /// Creates a periodic state, to be given to [`free`](Self::free) when both parts are done with.
     pub(super) fn new(place: Place<PeriodicState<T>>, repeat: Repeat<T>, template: T) -> Self {
         let Repeat { payload, clone, course } = repeat;
-        let template = ManuallyDrop::new(template);
-        let own = OwnerPart { template, due: course.tick(), course };
+        let own = OwnerPart { template: ManuallyDrop::new(template), course };
         let state = place.put(PeriodicState {
             kept: UnsafeCell::new(ManuallyDrop::new(payload)),
             own: UnsafeCell::new(own),

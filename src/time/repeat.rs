@@ -19,7 +19,7 @@ pub(crate) struct Recurrence {
     coming: Deadline,
     rate: TickRate,
     /// The coming deadline is to be counted anew from the end of the call, unless it is moved.
-    rests: bool,
+    pub(crate) rests: bool,
 }
 
 impl Recurrence {
@@ -32,21 +32,16 @@ impl Recurrence {
         self.coming.tick
     }
 
-    /// Returns whether the coming deadline is to be counted anew from the end of the call.
-    pub(crate) const fn rests(&self) -> bool {
-        self.rests
-    }
-
     /// Goes on from a deadline that is handled at `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         self.go_on_to(self.period.next(self.coming.nominal, now));
         self.rests = self.period.is_fixed_delay();
     }
 
-    /// Returns the time at which a tick begins.
+    /// Goes on to the next deadline without a call, in the tick `now`.
     #[cfg(feature = "threads")]
-    pub(crate) const fn start_of(&self, tick: u64) -> Time {
-        self.rate.start_of(tick)
+    pub(crate) fn skip(&mut self, now: u64) {
+        self.advance(self.rate.start_of(now));
     }
 
     fn go_on_to(&mut self, nominal: Time) {
