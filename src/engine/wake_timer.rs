@@ -94,7 +94,10 @@ impl WakeTimer {
     #[inline]
     pub(crate) fn time(&self, when: When) -> Time {
         // A sleep of zero is ready at once, so its deadline must not lie ahead of the clock, as the quick one may.
-        if when.is_now() { self.now() } else { self.engine.source.time(self.with_slack(when)) }
+        if when.is_now() {
+            return self.now();
+        }
+        self.engine.source.time(&self.engine.rate, self.with_slack(when))
     }
 
     /// Returns the time, never ahead of the clock.

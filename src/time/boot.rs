@@ -5,9 +5,6 @@
 use super::{Clock, Time};
 use std::time::Duration;
 
-/// After how long a sleeping owner reads the clock again: so much later than the machine it wakes up at most.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-
 /// The time since the machine was started, suspended or not; for deadlines that mean real time, as a lease's does.
 ///
 /// On Linux `CLOCK_BOOTTIME`, read through a system call where the kernel does not map it (some 20 ns
@@ -51,22 +48,16 @@ impl BootClock {
 
 impl Clock for BootClock {
     fn now(&self) -> Time {
-        now()
+        #[cfg(target_os = "linux")]
+        return Time::ZERO + crate::sync::system::since_boot();
+        #[cfg(not(target_os = "linux"))]
+        return super::MonotonicClock::new().now();
     }
 
+    /// Returns how much later than the machine a sleeping owner wakes up at most.
     fn longest_sleep(&self) -> Option<Duration> {
-        Some(LONGEST_SLEEP)
+        Some(Duration::from_secs(1))
     }
-}
-
-#[cfg(target_os = "linux")]
-fn now() -> Time {
-    Time::ZERO + crate::sync::system::since_boot()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn now() -> Time {
-    super::MonotonicClock::new().now()
 }
 
 #[cfg(test)]

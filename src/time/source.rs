@@ -103,8 +103,9 @@ impl TimeSource {
     }
 
     /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
-    pub(crate) fn time(&self, when: When) -> Time {
-        when.time(|| self.start_of_delay(), |instant| self.time_of(instant))
+    pub(crate) fn time(&self, rate: &TickRate, when: When) -> Time {
+        when.deadline(rate, || self.start_of_delay(), |instant| self.time_of(instant), |_| 0)
+            .nominal
     }
 
     /// Returns the deadline of a timer that is set now, and its tick.

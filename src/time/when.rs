@@ -169,21 +169,6 @@ impl When {
         Deadline { nominal: point, tick: tick_of(point) }
     }
 
-    /// Returns the deadline before it is rounded to a tick.
-    #[cfg(feature = "threads")]
-    #[inline(always)]
-    pub(crate) fn time(
-        self,
-        start: impl FnOnce() -> Time,
-        time_of: impl FnOnce(Instant) -> Time,
-    ) -> Time {
-        match self.0 {
-            Kind::After(grid, delay) => grid.round_up(start().saturating_add(delay)),
-            Kind::At(grid, time) => grid.round_up(time),
-            Kind::AtInstant(grid, instant) => grid.round_up(time_of(instant)),
-        }
-    }
-
     /// Returns whether this is a delay of zero: due at once at any time.
     #[cfg(feature = "futures")]
     pub(crate) fn is_now(self) -> bool {
@@ -245,7 +230,6 @@ mod tests {
         for when in [When::from(at), When::from(instant)] {
             let tick_of = |point| if point == at { 17 } else { panic!("{point}") };
             assert_eq!(told(when.deadline(&rate, no_start, time_of, tick_of)), (at, 17));
-            assert_eq!(when.time(no_start, time_of), at);
         }
     }
 
@@ -253,20 +237,21 @@ mod tests {
     fn a_slack_moves_every_kind_to_the_same_points() {
         let (rate, ms) = (TickRate::new(1_000_000), Duration::from_millis);
         let (now, slack) = (Time::ZERO + ms(7), ms(100));
-        let tick = |when: When| {
-            when.deadline(&rate, || now, |_| now + ms(150), |point| rate.due(point, now)).tick
+        let deadline = |when: When| {
+            let due = |point| rate.due(point, now);
+            let Deadline { nominal, tick } = when.deadline(&rate, || now, |_| now + ms(150), due);
+            (nominal, tick)
         };
         let point = Time::from_nanos(3 << 26); // 201.3 ms; 2^26 ns are 67 ms
         let instant = Instant::now();
         let kinds = [When::from(ms(150)), When::from(now + ms(150)), When::from(instant)];
         for when in kinds.map(|when| when.with_slack(slack)) {
-            assert_eq!(when.time(|| now, |_| now + ms(150)), point);
-            assert_eq!(tick(when), 202);
+            assert_eq!(deadline(when), (point, 202));
         }
         let at_once = When::from(Duration::ZERO).with_slack(slack);
-        assert_eq!((tick(at_once), at_once.time(|| now, never)), (7, now));
+        assert_eq!(deadline(at_once), (now, 7));
         let exact = When::from(ms(5)).with_slack(slack).exact();
-        assert_eq!((exact.time(|| now, never), tick(exact)), (now + ms(5), 12));
+        assert_eq!(deadline(exact), (now + ms(5), 12));
     }
 
     #[test]
