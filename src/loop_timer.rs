@@ -147,49 +147,24 @@ pub trait LoopTimer: sealed::Steps + Sized {
 
 /// Implements the calls of [`LoopTimer`] by those of the timer itself, which have the same names.
 macro_rules! loop_timer {
+    ($($name:ident(self: $this:ty $(, $argument:ident: $type:ty)?) -> $answer:ty;)+) => {$(
+        fn $name(self: $this $(, $argument: $type)?) -> $answer {
+            self.$name($($argument)?)
+        }
+    )+};
     () => {
-        fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-            self.cancel(key)
-        }
-
-        fn is_pending(&self, key: Key<T>) -> bool {
-            self.is_pending(key)
-        }
-
-        fn deadline(&self, key: Key<T>) -> Option<Time> {
-            self.deadline(key)
-        }
-
-        fn pending(&self) -> usize {
-            self.pending()
-        }
-
-        fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
-            self.keys()
-        }
-
-        fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-            self.drain()
-        }
-
-        fn reserve(&mut self, timers: usize) {
-            self.reserve(timers);
-        }
-
-        fn set_budget(&mut self, budget: Budget) {
-            self.set_budget(budget);
-        }
-
-        fn held_bytes(&self) -> usize {
-            self.held_bytes()
-        }
-
-        fn next_deadline(&self) -> Option<Time> {
-            self.next_deadline()
-        }
-
-        fn poll_timeout(&self, now: Time) -> Option<Duration> {
-            self.poll_timeout(now)
+        crate::loop_timer::loop_timer! {
+            cancel(self: &mut Self, key: Key<T>) -> Cancel<T>;
+            is_pending(self: &Self, key: Key<T>) -> bool;
+            deadline(self: &Self, key: Key<T>) -> Option<Time>;
+            pending(self: &Self) -> usize;
+            keys(self: &Self) -> impl Iterator<Item = (Key<T>, Time)>;
+            drain(self: &mut Self) -> impl Iterator<Item = Unfired<T>>;
+            reserve(self: &mut Self, timers: usize) -> ();
+            set_budget(self: &mut Self, budget: Budget) -> ();
+            held_bytes(self: &Self) -> usize;
+            next_deadline(self: &Self) -> Option<Time>;
+            poll_timeout(self: &Self, now: Time) -> Option<Duration>;
         }
     };
 }

@@ -14,14 +14,17 @@ pub enum AnyWheel {
     Hashed(Hashed),
 }
 
-/// Calls the same method on whichever wheel there is.
+/// Implements methods by those of whichever wheel there is.
 macro_rules! either {
-    ($self:expr, $wheel:ident => $call:expr) => {
-        match $self {
-            AnyWheel::Hierarchical($wheel) => $call,
-            AnyWheel::Hashed($wheel) => $call,
+    ($($(#[$hint:meta])? $name:ident(self: $this:ty $(, $argument:ident: $type:ty)*) -> $answer:ty;)+) => {$(
+        $(#[$hint])?
+        fn $name(self: $this $(, $argument: $type)*) -> $answer {
+            match self {
+                AnyWheel::Hierarchical(wheel) => wheel.$name($($argument),*),
+                AnyWheel::Hashed(wheel) => wheel.$name($($argument),*),
+            }
         }
-    };
+    )+};
 }
 
 impl AnyWheel {
@@ -37,52 +40,25 @@ impl AnyWheel {
     }
 }
 
+// Inlined all the way: a caller that passes an entry through memory writes it in parts and reads it back as a whole,
+// and that stall doubles the cost of an insert.
 impl Wheel for AnyWheel {
-    // Inlined all the way, here and below: a caller that passes an entry through memory writes it in
-    // parts and reads it back as a whole, and that stall doubles the cost of an insert.
-    #[inline(always)]
-    fn try_insert(&mut self, entry: Entry) -> bool {
-        either!(self, wheel => wheel.try_insert(entry))
-    }
-
-    #[inline]
-    fn next_deadline(&self) -> Option<u64> {
-        either!(self, wheel => wheel.next_deadline())
-    }
-
-    #[inline]
-    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
-        either!(self, wheel => wheel.advance(to, budget, due))
-    }
-
-    fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
-        either!(self, wheel => wheel.take_backlog(limit, due));
-    }
-
-    #[inline]
-    fn has_backlog(&self) -> bool {
-        either!(self, wheel => wheel.has_backlog())
-    }
-
-    fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
-        either!(self, wheel => wheel.sweep_batches(budget, is_dead))
-    }
-
-    fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
-        either!(self, wheel => wheel.drain_all(f));
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        either!(self, wheel => wheel.len())
-    }
-
-    #[inline]
-    fn hand(&self) -> u64 {
-        either!(self, wheel => wheel.hand())
-    }
-
-    fn held_bytes(&self) -> usize {
-        either!(self, wheel => wheel.held_bytes())
+    either! {
+        #[inline(always)]
+        try_insert(self: &mut Self, entry: Entry) -> bool;
+        #[inline]
+        next_deadline(self: &Self) -> Option<u64>;
+        #[inline]
+        advance(self: &mut Self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool;
+        take_backlog(self: &mut Self, limit: usize, due: &mut Vec<Entry>) -> ();
+        #[inline]
+        has_backlog(self: &Self) -> bool;
+        sweep_batches(self: &mut Self, budget: usize, is_dead: DeadMask<'_>) -> Sweep;
+        drain_all(self: &mut Self, f: &mut dyn FnMut(Entry)) -> ();
+        #[inline]
+        len(self: &Self) -> usize;
+        #[inline]
+        hand(self: &Self) -> u64;
+        held_bytes(self: &Self) -> usize;
     }
 }
