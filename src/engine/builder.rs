@@ -94,42 +94,25 @@ impl Builder {
         &mut self.settings
     }
 
-    /// Sets the number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's
-    /// quota is less than that.
-    pub fn shards(mut self, shards: usize) -> Self {
-        self.shards = Some(shards);
+    fn own(&mut self) -> &mut Self {
         self
     }
 
-    /// Sets where workers are pinned. Default: worker `i` on the `i`-th available core. A pin that fails is
-    /// logged and shown in the statistics, never fatal.
-    pub fn pinning(mut self, pinning: Pinning) -> Self {
-        self.pinning = pinning;
-        self
-    }
-
-    /// Sets how workers wait when nothing is due. Default: park.
-    pub fn idle(mut self, idle: IdleStrategy) -> Self {
-        self.idle = idle;
-        self
-    }
-
-    /// Sets the prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
-    pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
-        self.thread_name = prefix.into();
-        self
-    }
-
-    /// Sets which thread's timers go to which shard. Default: each thread has a home shard.
-    pub fn routing(mut self, routing: Routing) -> Self {
-        self.routing = routing;
-        self
-    }
-
-    /// Sets which threads turn the shards. Default: workers.
-    pub fn drive(mut self, drive: Drive) -> Self {
-        self.drive = drive;
-        self
+    stores! { own
+        /// Sets the number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's
+        /// quota is less than that.
+        pub fn shards(self, shards: usize) -> Self;
+        /// Sets where workers are pinned. Default: worker `i` on the `i`-th available core. A pin that fails is
+        /// logged and shown in the statistics, never fatal.
+        pub fn pinning(self, pinning: Pinning) -> Self;
+        /// Sets how workers wait when nothing is due. Default: park.
+        pub fn idle(self, idle: IdleStrategy) -> Self;
+        /// Sets the prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
+        pub fn thread_name(self, prefix: impl Into<String>) -> Self;
+        /// Sets which thread's timers go to which shard. Default: each thread has a home shard.
+        pub fn routing(self, routing: Routing) -> Self;
+        /// Sets which threads turn the shards. Default: workers.
+        pub fn drive(self, drive: Drive) -> Self;
     }
 
     /// Sets a hook that is called on the worker with every panic of a handler, after it was counted and logged.

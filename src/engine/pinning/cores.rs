@@ -7,7 +7,7 @@
 use crate::sync::process::{AtomicUsize, Ordering};
 #[cfg(target_os = "linux")]
 use crate::sync::system::{CoreSet, MOST_CORES, affinity, is_in, set_affinity};
-use crate::types::MAX_SHARDS;
+use crate::types::error::MAX_SHARDS;
 use std::path::Path;
 
 /// Where the next engine of this process begins to take cores.
