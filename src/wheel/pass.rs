@@ -5,7 +5,7 @@
 //! a long bucket is gone through within many turns.
 
 use super::Sweep;
-use super::chunks::{Bucket, Chunk, Chunks, NIL};
+use super::chunks::{Bucket, Chunks, NIL};
 
 /// A pass through one bucket that removes some entries and packs the rest, a chunk at a time.
 ///
@@ -54,7 +54,7 @@ impl Pass {
         let (examined, next) = (chunk.len as usize, chunk.next);
         let all = u64::MAX >> (u64::BITS - chunk.len);
         let kept = if mask == all {
-            self.unlink(chunks, bucket, current, next);
+            self.unlink(chunks, bucket, current);
             0
         } else if mask == 0 && examined == N {
             let earliest = chunk.entries().iter().map(|entry| entry.deadline).min();
@@ -68,7 +68,8 @@ impl Pass {
         Sweep { examined, removed: examined - kept, cycle_done }
     }
 
-    /// Removes what `mask` says from a chunk and moves what is left up; how many entries that are.
+    /// Removes what `mask` says from a chunk, fills the packed chunk up with what is left, and leaves the rest in place;
+    /// how many entries are left.
     fn pack<const N: usize>(
         &mut self,
         chunks: &mut Chunks<N>,
@@ -87,42 +88,25 @@ impl Pass {
             }
         }
         chunk.len = kept as u32;
-        self.write_back(chunks, bucket, current, &chunk);
-        kept
-    }
-
-    /// Fills the packed chunk up with the survivors and leaves the rest in place.
-    fn write_back<const N: usize>(
-        &mut self,
-        chunks: &mut Chunks<N>,
-        bucket: &mut Bucket,
-        current: u32,
-        kept: &Chunk<N>,
-    ) {
-        let next = kept.next;
         let moved = match self.packed {
             NIL => 0,
-            packed => chunks.chunk_mut(packed).append(kept.entries()),
+            packed => chunks.chunk_mut(packed).append(chunk.entries()),
         };
-        let rest = &kept.entries()[moved..];
-        if !rest.is_empty() {
+        let rest = &chunk.entries()[moved..];
+        if rest.is_empty() {
+            self.unlink(chunks, bucket, current);
+        } else {
             let chunk = chunks.chunk_mut(current);
             chunk.len = 0;
             chunk.append(rest);
             self.packed = current;
-            return;
         }
-        self.unlink(chunks, bucket, current, next);
+        kept
     }
 
     /// Takes a chunk of which nothing is left out of the chain.
-    fn unlink<const N: usize>(
-        &mut self,
-        chunks: &mut Chunks<N>,
-        bucket: &mut Bucket,
-        current: u32,
-        next: u32,
-    ) {
+    fn unlink<const N: usize>(&self, chunks: &mut Chunks<N>, bucket: &mut Bucket, current: u32) {
+        let next = chunks.release(current);
         match self.packed {
             NIL => bucket.head = next,
             packed => chunks.chunk_mut(packed).next = next,
@@ -131,7 +115,6 @@ impl Pass {
             // `packed` is `NIL` here when nothing of the bucket was kept, which makes it empty.
             bucket.tail = self.packed;
         }
-        chunks.release(current);
     }
 
     /// Sets the bucket's `min` anew; nothing was kept when the bucket is empty.
