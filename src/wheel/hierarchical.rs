@@ -53,6 +53,7 @@ const MOVES_PER_CHUNK: usize = 4;
 /// by a fifth and 7 by a half in sweeps and cascades of a million timers; 63 gain a little more there but
 /// double what a small wheel touches.
 const CHUNK_ENTRIES: usize = 31;
+type Pool = Chunks<CHUNK_ENTRIES>;
 
 /// The sweep's positions after those of the rings.
 const OVERDUE: usize = BUCKETS;
@@ -75,7 +76,7 @@ pub struct Hierarchical {
     overdue_row: RunLimiter,
     /// Entries of one tick that came from the lowest ring, or from that of the recent ones.
     tick_row: RunLimiter,
-    chunks: Chunks<CHUNK_ENTRIES>,
+    chunks: Pool,
     sweeper: Sweeper,
 }
 

@@ -14,9 +14,9 @@
 //! because what lies there seldom moves, and a wheel is to stay small.
 
 use super::super::Entry;
-use super::super::chunks::{Bucket, Chunks};
+use super::super::chunks::Bucket;
 use super::super::sweep::Sweepable;
-use super::{BACKLOG, CHUNK_ENTRIES, Hierarchical, OVERDUE};
+use super::{BACKLOG, CHUNK_ENTRIES, Hierarchical, OVERDUE, Pool};
 use core::num::NonZero;
 
 /// Buckets that one word has the occupancy bits of.
@@ -155,12 +155,7 @@ impl Rings {
     /// Appends `entry` to a bucket; false if there is no memory for it.
     #[inline(always)]
     #[must_use]
-    pub(super) fn try_push<const N: usize>(
-        &mut self,
-        bucket: usize,
-        chunks: &mut Chunks<N>,
-        entry: Entry,
-    ) -> bool {
+    pub(super) fn try_push(&mut self, bucket: usize, chunks: &mut Pool, entry: Entry) -> bool {
         self.occupy(bucket);
         let inserted = chunks.try_push(&mut self.buckets[bucket], entry);
         if !inserted {
@@ -170,12 +165,7 @@ impl Rings {
     }
 
     /// Appends all of `from` to a bucket. O(1).
-    pub(super) fn append<const N: usize>(
-        &mut self,
-        bucket: usize,
-        chunks: &mut Chunks<N>,
-        from: &mut Bucket,
-    ) {
+    pub(super) fn append(&mut self, bucket: usize, chunks: &mut Pool, from: &mut Bucket) {
         self.occupy(bucket);
         chunks.append(&mut self.buckets[bucket], from);
     }
@@ -246,7 +236,7 @@ impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
         (position <= BACKLOG && !self.backlog.is_empty()).then_some(BACKLOG)
     }
 
-    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<CHUNK_ENTRIES>) {
+    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Pool) {
         let bucket = match position {
             OVERDUE => &mut self.overdue,
             BACKLOG => &mut self.backlog,
