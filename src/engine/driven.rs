@@ -4,8 +4,7 @@
 //! Between two turns the shard lies idle in the `lifecycle`. So a stop finds it there and waits for no task, and a
 //! worker can take it over when the task is gone.
 
-use super::inner::Phase;
-use super::inner::{EngineOwner, Inner, ShardWorker};
+use super::inner::{EngineOwner, Inner, Phase, ShardWorker};
 use super::settings::Drive;
 use super::shard_worker::{HandlerScope, is_inside};
 use super::timer::Timer;

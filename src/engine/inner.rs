@@ -17,7 +17,9 @@ use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{forks, slot};
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind};
+use crate::types::{
+    Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled,
+};
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
@@ -165,7 +167,7 @@ impl<T: Send + 'static> Inner<T> {
         period: Period,
         payload: T,
         clone: fn(&T) -> T,
-    ) -> Result<Key<T>, ScheduleError<T>> {
+    ) -> Scheduled<T> {
         let course = Recurrence::new(self.source.deadline(&self.rate, first), period, self.rate);
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
@@ -182,12 +184,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Schedules a timer on the shard that the calling thread's next timer goes to. `held`: a handle holds its node.
     #[inline(always)] // of every schedule
-    pub(super) fn schedule(
-        &self,
-        tick: u64,
-        payload: T,
-        held: bool,
-    ) -> Result<Key<T>, ScheduleError<T>> {
+    pub(super) fn schedule(&self, tick: u64, payload: T, held: bool) -> Scheduled<T> {
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }

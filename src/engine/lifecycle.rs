@@ -6,8 +6,7 @@
 
 use super::events;
 use super::hooks::{self, WorkerFailure};
-use super::inner::{EngineOwner, Inner, ShardWorker};
-use super::inner::{Phase, Shutdown};
+use super::inner::{EngineOwner, Inner, Phase, ShardWorker, Shutdown};
 use super::settings::Drive;
 use super::shard_worker::{HandlerScope, is_inside};
 use super::worker;

@@ -2,11 +2,9 @@
 
 use super::handle::TimerHandle;
 use super::hold::TimerRef;
-use super::inner::Inner;
-use super::inner::{EngineState, Shutdown};
+use super::inner::{EngineState, Inner, Shutdown};
 use super::stats::Stats;
 use super::task::TimerTask;
-use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
@@ -236,16 +234,15 @@ impl<T: Send + 'static> Timer<T> {
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        let state = self.inner.handle(key).and_then(|handle| handle.state(key));
-        state.is_some_and(State::is_live)
+        self.inner.handle(key).is_some_and(|handle| handle.is_pending(key))
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
     /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        let tick = self.inner.handle(key).and_then(|handle| handle.deadline_of(key));
-        tick.map(|tick| self.inner.rate.start_of(tick))
+        let tick = self.inner.handle(key)?.deadline_of(key)?;
+        Some(self.inner.rate.start_of(tick))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
-use super::inner::Phase;
-use super::inner::{Inner, ShardWorker};
+use super::inner::{Inner, Phase, ShardWorker};
 use super::pinning;
 use super::settings::IdleStrategy;
 use crate::contain;

@@ -2,7 +2,6 @@
 
 use crate::engine::TimerTask;
 use crate::shard::{ShardHandle, ShardStats};
-use crate::state::State;
 use crate::sync::slot;
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{BatchError, Cancel, Key, Recurring, Reschedule, ScheduleError};
@@ -61,11 +60,9 @@ impl<T: Send + 'static> Remote<T> {
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.deadline_now(when.into()).tick;
-        slot::with(|slot| {
-            let Some(producer) = self.shard.try_producer(slot) else {
-                return Err(ScheduleError::no_memory(payload));
-            };
-            producer.schedule(tick, payload, false)
+        slot::with(|slot| match self.shard.try_producer(slot) {
+            Some(producer) => producer.schedule(tick, payload, false),
+            None => Err(ScheduleError::no_memory(payload)),
         })
     }
 
@@ -103,11 +100,10 @@ impl<T: Send + 'static> Remote<T> {
         T: Recurring,
     {
         let course = Recurrence::new(self.deadline_now(first.into()), period, self.rate);
+        let repeat = Repeat { payload, clone: T::clone, course };
         slot::with(|slot| match self.shard.try_producer(slot) {
-            Some(producer) => {
-                producer.schedule_periodic(Repeat { payload, clone: T::clone, course })
-            }
-            None => Err(ScheduleError::no_memory(payload)),
+            Some(producer) => producer.schedule_periodic(repeat),
+            None => Err(ScheduleError::no_memory(repeat.payload)),
         })
     }
 
@@ -132,16 +128,14 @@ impl<T: Send + 'static> Remote<T> {
     /// Returns whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.shard.state(key).is_some_and(State::is_live)
+        self.shard.is_pending(key)
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
     /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        let handle = &self.shard;
-        let tick = if handle.owns(key) { handle.deadline_of(key) } else { None };
-        tick.map(|tick| self.rate.start_of(tick))
+        self.shard.deadline_of(key).map(|tick| self.rate.start_of(tick))
     }
 
     /// Returns the number of timers that are pending. O(threads).

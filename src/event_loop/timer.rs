@@ -5,7 +5,6 @@ use crate::contain;
 use crate::engine::TimerTask;
 use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer};
 use crate::shard::{Fired, Owner, ShardStats, Turn};
-use crate::state::State;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When, whole_ms,
 };
@@ -174,8 +173,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         T: Recurring,
     {
         let course = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
-        let repeat = Repeat { payload, clone: T::clone, course };
-        self.owner.schedule_periodic(repeat)
+        self.owner.schedule_periodic(Repeat { payload, clone: T::clone, course })
     }
 
     /// Cancels the timer that `key` names, of any thread, and hands its payload back, if it is still
@@ -196,16 +194,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns whether the timer that `key` names has not ended.
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.owner.handle.state(key).is_some_and(State::is_live)
+        self.owner.handle.is_pending(key)
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
     /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        let handle = &self.owner.handle;
-        let tick = if handle.owns(key) { handle.deadline_of(key) } else { None };
-        tick.map(|tick| self.rate.start_of(tick))
+        self.owner.handle.deadline_of(key).map(|tick| self.rate.start_of(tick))
     }
 
     /// Returns the number of timers that are pending. O(threads).

@@ -9,7 +9,7 @@ use crate::time::{
 };
 use crate::types::{
     Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, ScheduleErrorKind,
-    Settings,
+    Scheduled, Settings,
 };
 use crate::wheel::{AnyWheel, Entry, no_memory};
 use core::time::Duration;
@@ -362,11 +362,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     }
 
     #[inline(always)]
-    pub(super) fn schedule_at(
-        &mut self,
-        tick: u64,
-        payload: T,
-    ) -> Result<Key<T>, ScheduleError<T>> {
+    pub(super) fn schedule_at(&mut self, tick: u64, payload: T) -> Scheduled<T> {
         if self.pending() >= self.limit {
             return Err(self.refusal(payload));
         }
@@ -388,7 +384,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
 
     /// Inserts the entry of a timer that has just been armed, or takes it back if there is no memory.
     #[inline(always)]
-    fn insert_new(&mut self, armed: Armed, tick: u64) -> Result<Key<T>, ScheduleError<T>> {
+    fn insert_new(&mut self, armed: Armed, tick: u64) -> Scheduled<T> {
         let Entry { deadline, index, mark } = armed.entry(tick);
         if !self.driver.insert(armed.entry(tick)) && !self.make_room(deadline, index, mark) {
             if let Some(payload) = self.take_back(armed.key()) {

@@ -126,19 +126,32 @@ impl<T> ShardHandle<T> {
         self.table.state(key.index(), self.table.generation(key))
     }
 
+    /// Returns whether the timer that a key names has not ended.
+    #[inline]
+    pub(crate) fn is_pending(&self, key: Key<T>) -> bool {
+        self.state(key).is_some_and(State::is_live)
+    }
+
     /// Returns the deadline of the timer that a key names, if it has not ended.
     pub(crate) fn deadline_of(&self, key: Key<T>) -> Option<u64> {
-        self.table.deadline_of(key.index(), self.table.generation(key))
+        let tick = self.table.deadline_of(key.index(), self.table.generation(key));
+        tick.filter(|_| self.owns(key))
     }
 
     /// Makes the owner turn now. For the engine, whose workers are not woken by anything of the user's.
     pub(crate) fn request_turn(&self) {
-        if let Wake::Needed(call) = self.wake_state.request_turn() {
+        self.wake(self.wake_state.request_turn());
+    }
+
+    #[inline]
+    pub(super) fn wake(&self, wake: Wake) {
+        if let Wake::Needed(call) = wake {
             self.end_sleep(call);
         }
     }
 
-    pub(super) fn end_sleep(&self, call: Call) {
+    #[cold]
+    fn end_sleep(&self, call: Call) {
         // Where it has not been woken no producer may rely on it: the next one calls, too.
         if (self.wake_owner)() {
             self.wake_state.called(call);
@@ -178,16 +191,6 @@ impl<T> ShardHandle<T> {
         sum
     }
 
-    /// Returns the number of timers accepted so far. O(threads).
-    fn scheduled(&self) -> u64 {
-        self.threads_sum(|thread| thread.scheduled.get()) + self.owner.scheduled.get()
-    }
-
-    /// Returns the number of timers cancelled so far. O(threads).
-    fn cancelled(&self) -> u64 {
-        self.threads_sum(|thread| thread.cancelled.get()) + self.owner.cancelled.get()
-    }
-
     /// Deadlines moved so far. O(threads).
     pub(crate) fn moved(&self) -> u64 {
         self.threads_sum(|thread| thread.moved.get()) + self.owner.moved.get()
@@ -195,10 +198,14 @@ impl<T> ShardHandle<T> {
 
     /// Beginnings and ends so far. O(threads).
     pub(crate) fn sums(&self) -> Sums {
+        let Self { counters, owner, .. } = self;
         // Ends before beginnings, so that no timer's end is counted without its beginning. [P11]
-        let (fired, returned) = (self.counters.fired.get(), self.counters.returned.get());
-        let cancelled = self.cancelled();
-        Sums { fired, returned, cancelled, scheduled: self.scheduled() }
+        Sums {
+            fired: counters.fired.get(),
+            returned: counters.returned.get(),
+            cancelled: self.threads_sum(|it| it.cancelled.get()) + owner.cancelled.get(),
+            scheduled: self.threads_sum(|it| it.scheduled.get()) + owner.scheduled.get(),
+        }
     }
 
     /// Returns the number of timers that have been accepted and have not ended. O(threads).

@@ -14,7 +14,7 @@ use crate::node::record::Rescheduled;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::time::Repeat;
-use crate::types::{Budget, Key, ScheduleError};
+use crate::types::{Budget, Key, ScheduleError, Scheduled};
 use crate::wheel::{AnyWheel, Entry, no_memory};
 use std::sync::Arc;
 
@@ -330,18 +330,14 @@ impl<T> Owner<T> {
 
     /// Arms a timer past the inbox.
     #[inline]
-    pub(crate) fn schedule(
-        &mut self,
-        deadline: u64,
-        payload: T,
-    ) -> Result<Key<T>, ScheduleError<T>> {
+    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Scheduled<T> {
         let armed = self.handle.of_owner().arm(deadline, payload, false, false)?;
         self.insert_new(armed, deadline)
     }
 
     /// Inserts the entry of a timer that has just been armed and counted, or takes it back if there is no memory.
     #[inline(always)]
-    fn insert_new(&mut self, armed: Armed, deadline: u64) -> Result<Key<T>, ScheduleError<T>> {
+    fn insert_new(&mut self, armed: Armed, deadline: u64) -> Scheduled<T> {
         let Armed { index, generation, mark } = armed;
         let key = self.handle.table.key(index, generation);
         let has_room = self.driver.insert(Entry { deadline, index, mark });
@@ -369,10 +365,7 @@ impl<T> Owner<T> {
     }
 
     /// Like [`Producer::schedule_periodic`](super::Producer::schedule_periodic), past the inbox.
-    pub(crate) fn schedule_periodic(
-        &mut self,
-        repeat: Repeat<T>,
-    ) -> Result<Key<T>, ScheduleError<T>> {
+    pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Scheduled<T> {
         let deadline = repeat.course.tick();
         let armed = self.handle.of_owner().arm_periodic(repeat, false)?;
         self.insert_new(armed, deadline)

@@ -3,8 +3,7 @@
 //! `Timer` routes to one, a `Submitter` keeps one, a `Remote` has the one of its shard, handles and futures find theirs
 //! by the place of their timer. The owner has one, too, for its own timers.
 
-use super::handle::ShardHandle;
-use super::handle::ThreadState;
+use super::handle::{ShardHandle, ThreadState};
 use crate::contain;
 use crate::drive::{Fate, Fired, TimerStore, too_many};
 use crate::inbox::Message;
@@ -12,12 +11,12 @@ use crate::node::record::Rescheduled;
 #[cfg(any(feature = "futures", test))]
 use crate::node::swap::NotSwapped;
 use crate::node::table::Armed;
-use crate::park::{Announced, Call, Wake};
+use crate::park::Announced;
 use crate::state::Phase;
 use crate::sync::bounded;
 use crate::sync::segments::MAX_SLOTS;
 use crate::time::Repeat;
-use crate::types::{Key, ScheduleError, ScheduleErrorKind};
+use crate::types::{Key, ScheduleError, ScheduleErrorKind, Scheduled};
 use crate::wheel::Entry;
 
 /// A thread looks at the zombie bound every so many of its cancels.
@@ -59,48 +58,38 @@ impl<T> Copy for Producer<'_, T> {}
 impl<T> Producer<'_, T> {
     /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
     #[inline(always)] // or what comes back goes through memory
-    pub(crate) fn schedule(
-        self,
-        deadline: u64,
-        payload: T,
-        held: bool,
-    ) -> Result<Key<T>, ScheduleError<T>> {
+    pub(crate) fn schedule(self, deadline: u64, payload: T, held: bool) -> Scheduled<T> {
         let armed = self.arm(deadline, payload, held, true)?;
-        if let Some(payload) = self.announce(deadline, armed, held) {
-            return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
-        }
+        let key = self.announce(deadline, armed, held)?;
         if held {
             self.thread.handles_made.add(1);
+        }
+        Ok(key)
+    }
+
+    /// Ends a schedule: tells the owner of the timer. Refuses it if the shard is closed, unless `stop` has found the
+    /// timer and returned it: then it was accepted.
+    #[inline(always)]
+    fn announce(self, tick: u64, armed: Armed, held: bool) -> Scheduled<T> {
+        if !self.send(tick, armed.index, armed.mark) {
+            if let Some(payload) = self.take_back(armed, held) {
+                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+            }
         }
         Ok(self.shard.table.key(armed.index, armed.generation))
     }
 
-    /// Ends a schedule: tells the owner of the timer. Returns the payload if the shard is closed, unless `stop` has
-    /// found the timer and returned it: then it was accepted.
-    #[inline(always)]
-    fn announce(self, tick: u64, armed: Armed, held: bool) -> Option<T> {
-        if self.send(tick, armed.index, armed.mark) { None } else { self.take_back(armed, held) }
-    }
-
     /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
     #[inline(always)]
-    pub(super) fn arm(
-        self,
-        deadline: u64,
-        payload: T,
-        held: bool,
-        send: bool,
-    ) -> Result<Armed, ScheduleError<T>> {
+    pub(super) fn arm(self, tick: u64, payload: T, held: bool, send: bool) -> Scheduled<T, Armed> {
         let prepare = || if send { self.prepare() } else { Ok(()) };
         if let Err(kind) = self.shard.acquire_permit().and_then(|()| prepare()) {
             return Err(ScheduleError::new(kind, payload));
         }
         // Counted before any other thread can see the timer: the owner may fire it, or `stop` return it, at once.
         let count = || _ = self.thread.scheduled.add(1);
-        self.shard
-            .table
-            .arm(&self.thread.cache, deadline, payload, held, count)
-            .map_err(|payload| self.no_node(payload))
+        let armed = self.shard.table.arm(&self.thread.cache, tick, payload, held, count);
+        armed.map_err(|payload| self.no_node(payload))
     }
 
     /// Gives back the permit of a timer for which there was no node.
@@ -117,20 +106,17 @@ impl<T> Producer<'_, T> {
     /// Takes the timer's payload back, because the shard is closed, unless `stop` has returned it already.
     #[cold]
     pub(super) fn take_back(self, armed: Armed, held: bool) -> Option<T> {
+        let Self { shard, thread } = self;
+        let Armed { index, generation, .. } = armed;
         let payload = if held {
-            let payload = self.shard.table.cancel_held(&self.thread.cache, armed.index)?;
-            self.shard.table.release(&self.thread.cache, armed.index);
+            let payload = shard.table.cancel_held(&thread.cache, index)?;
+            shard.table.release(&thread.cache, index);
             payload
         } else {
-            self.shard.table.end(
-                &self.thread.cache,
-                armed.index,
-                armed.generation,
-                Phase::Cancelled,
-            )?
+            shard.table.end(&thread.cache, index, generation, Phase::Cancelled)?
         };
-        self.thread.scheduled.add(u64::MAX);
-        self.shard.release_permit();
+        thread.scheduled.add(u64::MAX);
+        shard.release_permit();
         Some(payload)
     }
 
@@ -144,21 +130,14 @@ impl<T> Producer<'_, T> {
     /// Cancels the timer that `key` names: its payload, if the caller won.
     #[inline]
     pub(crate) fn cancel(self, key: Key<T>) -> Option<T> {
-        let payload = self.end(key);
-        if payload.is_some() {
-            self.cancelled();
-        }
-        payload
+        self.end(key).inspect(|_| self.cancelled())
     }
 
     /// Like [`cancel`](Self::cancel), for the handle that holds the node.
     #[inline]
     pub(crate) fn cancel_held(self, index: u32) -> Option<T> {
         let payload = self.shard.table.cancel_held(&self.thread.cache, index);
-        if payload.is_some() {
-            self.cancelled();
-        }
-        payload
+        payload.inspect(|_| self.cancelled())
     }
 
     /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
@@ -191,7 +170,7 @@ impl<T> Producer<'_, T> {
     fn look_at_zombies(self) {
         let pending = self.shard.pending();
         if too_many(self.shard.counters.entries.get(), || pending) {
-            self.wake(self.shard.wake_state.request_turn());
+            self.shard.request_turn();
         }
     }
 
@@ -222,21 +201,14 @@ impl<T> Producer<'_, T> {
     }
 
     /// Begins a periodic timer. Lock-free; allocates once.
-    pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Result<Key<T>, ScheduleError<T>> {
+    pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Scheduled<T> {
         let tick = repeat.course.tick();
         let armed = self.arm_periodic(repeat, true)?;
-        if let Some(payload) = self.announce(tick, armed, false) {
-            return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
-        }
-        Ok(self.shard.table.key(armed.index, armed.generation))
+        self.announce(tick, armed, false)
     }
 
     /// Arms a periodic timer. `send`: a message will follow, for which there must be a slot.
-    pub(super) fn arm_periodic(
-        self,
-        repeat: Repeat<T>,
-        send: bool,
-    ) -> Result<Armed, ScheduleError<T>> {
+    pub(super) fn arm_periodic(self, repeat: Repeat<T>, send: bool) -> Scheduled<T, Armed> {
         let Repeat { payload, clone, course } = repeat;
         if let Err(kind) = self.shard.acquire_permit() {
             return Err(ScheduleError::new(kind, payload));
@@ -252,10 +224,8 @@ impl<T> Producer<'_, T> {
         }
         let repeat = Repeat { payload, clone, course };
         let count = || _ = self.thread.scheduled.add(1);
-        self.shard
-            .table
-            .arm_periodic(&self.thread.cache, repeat, template, count)
-            .map_err(|payload| self.no_node(payload))
+        let armed = self.shard.table.arm_periodic(&self.thread.cache, repeat, template, count);
+        armed.map_err(|payload| self.no_node(payload))
     }
 
     /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the permit back if
@@ -306,20 +276,8 @@ impl<T> Producer<'_, T> {
     #[inline(always)]
     pub(super) fn tell(self, alarm: u64) -> bool {
         let Announced { wake, closed } = self.shard.wake_state.notify(alarm);
-        self.wake(wake);
+        self.shard.wake(wake);
         !closed
-    }
-
-    #[inline]
-    fn wake(self, wake: Wake) {
-        if let Wake::Needed(call) = wake {
-            self.call(call);
-        }
-    }
-
-    #[cold]
-    fn call(self, call: Call) {
-        self.shard.end_sleep(call);
     }
 
     /// Tells the owner of an earlier deadline. Until it knows, and if it never does, the old entry stands.

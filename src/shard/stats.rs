@@ -97,11 +97,10 @@ impl ShardStats {
     pub(crate) fn of<T>(handle: &ShardHandle<T>, rate: &TickRate, now: Time) -> Self {
         let counters = &handle.counters;
         // Parts before what they are parts of, so that none is the larger.
-        let (panics, refused_by_executor) =
-            (counters.panics.get(), counters.refused_by_executor.get());
+        let panics = counters.panics.get();
+        let refused_by_executor = counters.refused_by_executor.get();
         let handler_time = counters.handler_time.snapshot();
         let lateness = counters.lateness.snapshot();
-        let (cut_short, wakes) = (counters.cut_short.get(), counters.wakes.get());
         let sums = handle.sums();
         let (entries, pending) = (counters.entries.get(), sums.pending());
         Self {
@@ -116,10 +115,10 @@ impl ShardStats {
             rescheduled: handle.moved(),
             panics,
             refused_by_executor,
+            cut_short: counters.cut_short.get(),
             turns: counters.turns.get(),
-            cut_short,
+            wakes: counters.wakes.get(),
             parks: counters.parks.get(),
-            wakes,
             inbox: handle.unread(),
             lag: now.saturating_duration_since(rate.start_of(handle.earliest())),
             entries,

@@ -12,6 +12,7 @@ use core::time::Duration;
 
 use super::engine_error::StartError;
 use super::exclusive::Exclusive;
+use super::key::Key;
 
 /// The most shards: more than any machine has cores for, and far inside the 16 bits of a key.
 pub(crate) const MAX_SHARDS: usize = 1024;
@@ -217,6 +218,9 @@ error_texts! { ScheduleErrorKind
         "the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone",
     Self::Start(source) => "{source}",
 }
+
+/// The answer to a schedule: the timer's name, or another one that the library has for it.
+pub(crate) type Scheduled<T, N = Key<T>> = Result<N, ScheduleError<T>>;
 
 impl<T> ScheduleError<T> {
     pub(crate) const fn new(kind: ScheduleErrorKind, payload: T) -> Self {

@@ -38,8 +38,8 @@ pub use answer::{Cancel, Reschedule};
 #[cfg(feature = "threads")]
 pub use batch::BatchError;
 pub use engine_error::{StartError, StopError, TurnError};
-pub(crate) use error::MAX_BUCKETS;
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
+pub(crate) use error::{MAX_BUCKETS, Scheduled};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
