@@ -45,7 +45,7 @@ impl<T> ShardWorker<T> {
     /// before the first handler runs: what handlers schedule waits for the next call, so that this one ends.
     pub(super) fn fire_until(&mut self, inner: &Inner<T>, tick: Option<u64>) -> usize {
         let mut now = inner.source.now();
-        let tick = if let Some(tick) = tick { tick } else { inner.rate.current(now) };
+        let tick = tick.unwrap_or_else(|| inner.rate.current(now));
         let budget = Budget { drain: usize::MAX, ..inner.budget };
         let (mut fired, mut resumed) = (0, false);
         while !inner.status.is(Phase::Stopped) {
@@ -313,13 +313,9 @@ impl<T> ShardWorker<T> {
     #[inline]
     pub(super) fn handle_wake_batch(&mut self, inner: &Inner<T>) {
         for (waker, key) in self.wake_batch.drain(..) {
-            let called = contain::call(|| (self.wake)(waker));
-            if let Err(message) = called {
-                panicked(
-                    inner,
-                    &self.owner.handle.counters,
-                    PanicReport { shard: self.shard, key, message },
-                );
+            if let Err(message) = contain::call(|| (self.wake)(waker)) {
+                let report = PanicReport { shard: self.shard, key, message };
+                panicked(inner, &self.owner.handle.counters, report);
             }
         }
     }
@@ -389,12 +385,7 @@ pub(super) fn is_inside(engine: u64) -> bool {
 fn replace(old: u64, new: u64) {
     let _ = INSIDE.try_with(|inside| {
         let mut engines = inside.get();
-        for engine in &mut engines {
-            if *engine == old {
-                *engine = new;
-                break;
-            }
-        }
+        engines.iter_mut().find(|engine| **engine == old).into_iter().for_each(|it| *it = new);
         inside.set(engines);
     });
 }

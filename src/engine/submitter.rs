@@ -53,8 +53,8 @@ impl<T: Send + 'static> Timer<T> {
     #[must_use]
     pub fn submitter(&self) -> Submitter<'_, T> {
         let kept = slot::keep();
-        let shard = self.inner.router.route(kept.slot());
-        let producer = self.inner.handles[shard].producer(kept.slot());
+        let shard = self.inner.router.route(kept.slot);
+        let producer = self.inner.handles[shard].producer(kept.slot);
         Submitter { timer: self, producer, shard, _slot: kept }
     }
 }

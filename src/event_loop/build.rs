@@ -53,13 +53,10 @@ impl Settings {
         self,
         waker: Arc<mio::Waker>,
     ) -> Result<EventLoopTimer<T>, BuildError> {
-        self.build_loop(Arc::new(move || match waker.wake() {
-            Ok(()) => true,
-            Err(error) => {
-                let text = "an event loop could not be woken for its timers";
-                contain::error(format_args!("{text}: {error}"));
-                false
-            }
+        let text = "an event loop could not be woken for its timers";
+        self.build_loop(Arc::new(move || {
+            let woken = waker.wake();
+            woken.inspect_err(|error| contain::error(format_args!("{text}: {error}"))).is_ok()
         }))
     }
 
@@ -83,10 +80,9 @@ impl Settings {
     ) -> Result<EventLoopTimer<T>, BuildError> {
         let wake = Contained::new("a waker", wake);
         // On the way of a producer whose timer is accepted already: a panic must not take its key away.
+        let what = "an event loop's waker";
         self.build_loop(Arc::new(move || {
-            wake.get()
-                .and_then(|wake| contain::catch_and_log("an event loop's waker", wake))
-                .is_some()
+            wake.get().and_then(|wake| contain::catch_and_log(what, wake)).is_some()
         }))
     }
 

@@ -132,14 +132,11 @@ impl<T> Node<T> {
     /// Returns the payload of a pending node, to be changed.
     #[inline]
     pub(super) fn payload_mut(&mut self) -> Option<&mut T> {
-        if !self.state.is_live() {
-            return None;
-        }
-        if self.state.is_periodic() {
+        if self.carries_repeat() {
             return self.repeat_mut().map(|repeat| &mut repeat.payload);
         }
         // SAFETY: pending and not periodic: this is what the node carries.
-        Some(unsafe { &mut *self.load.single })
+        self.state.is_live().then(|| unsafe { &mut *self.load.single })
     }
 
     /// Returns the recurrence of a pending periodic node.

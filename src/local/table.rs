@@ -163,8 +163,8 @@ impl<T, W: Wheel> Table<T, W> {
 
     /// Gives up the free nodes behind the last pending one, and what is reserved beyond. O(nodes).
     pub(super) fn shrink_to_fit(&mut self) {
-        let used =
-            self.nodes.iter().rposition(|node| node.state().is_live()).map_or(0, |at| at + 1);
+        let last = self.nodes.iter().rposition(|node| node.state().is_live());
+        let used = last.map_or(0, |at| at + 1);
         if used < self.nodes.len() {
             self.nodes.truncate(used);
             // The nodes that come after these begin anew, where no key of the old ones names them.
@@ -206,9 +206,7 @@ impl<T, W: Wheel> Table<T, W> {
     /// Moves a pending timer.
     #[inline]
     pub(super) fn reschedule(&mut self, key: Key<T>, deadline: Deadline) -> Rescheduled {
-        let Some(node) = self.node_mut(key) else {
-            return Rescheduled::Gone;
-        };
+        let Some(node) = self.node_mut(key) else { return Rescheduled::Gone };
         if node.state().is_periodic() {
             Self::restart(node, deadline);
         }
@@ -254,14 +252,10 @@ impl<T, W: Wheel> Table<T, W> {
     /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it. A later deadline
     /// needs no new entry.
     pub(super) fn rest(&mut self, key: Key<T>, ended: Time) {
-        let Some(node) = self.node_mut(key) else {
-            return;
-        };
-        let Some(repeat) = node.repeat_mut() else {
-            return;
-        };
-        if repeat.course.rest(ended) {
-            let next = repeat.course.tick();
+        let Some(node) = self.node_mut(key) else { return };
+        let Some(Repeat { course, .. }) = node.repeat_mut() else { return };
+        if course.rest(ended) {
+            let next = course.tick();
             node.move_to(next);
         }
     }
@@ -300,8 +294,8 @@ impl<T, W: Wheel> Table<T, W> {
         let rest = self.nodes.get(node..)?;
         let index = node + rest.iter().position(|node| node.state().is_live())?;
         let node = &self.nodes[index];
-        let (key, deadline) =
-            (Key::new(0, index as u32, node.state().generation()), node.deadline());
+        let key = Key::new(0, index as u32, node.state().generation());
+        let deadline = node.deadline();
         Some((key, deadline, self.end(key, Phase::Returned)?))
     }
 
@@ -331,9 +325,7 @@ impl<T, W: Wheel> TimerStore for Table<T, W> {
     #[inline]
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
         let free = self.free;
-        let Some(node) = self.nodes.get_mut(entry.index as usize) else {
-            return Fate::Drop;
-        };
+        let Some(node) = self.nodes.get_mut(entry.index as usize) else { return Fate::Drop };
         if !Self::is_current(node, &entry) {
             return Fate::Drop;
         }
@@ -345,9 +337,7 @@ impl<T, W: Wheel> TimerStore for Table<T, W> {
             return Fate::Fire(Due::Every { index: entry.index });
         }
         let key = Key::new(0, entry.index, state.generation());
-        let Some(payload) = node.end_any(free, Phase::Fired) else {
-            return Fate::Drop;
-        };
+        let Some(payload) = node.end_any(free, Phase::Fired) else { return Fate::Drop };
         self.free = entry.index;
         self.pending -= 1;
         Fate::Fire(Due::Once { payload, key, deadline })

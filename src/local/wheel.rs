@@ -4,45 +4,39 @@ use crate::time::{TickRate, Time};
 use crate::wheel::{AnyWheel, Entry, Fifo, Wheel};
 use core::time::Duration;
 
-/// A wheel that a [`LocalTimer`](crate::LocalTimer) drives.
+/// A wheel that a [`LocalTimer`](crate::LocalTimer) drives. Usually a tick is one of the timer's rate.
 pub trait LocalWheel: Wheel {
     /// Returns when `tick` begins.
-    fn time_of(rate: &TickRate, tick: u64) -> Time;
-
-    /// Returns the tick of `now`.
-    fn tick_of(rate: &TickRate, now: Time) -> u64;
-
-    /// Returns until when to sleep if the next deadline is `next`.
-    fn with_slack(rate: &TickRate, next: Time, slack: Duration) -> Time;
-
-    /// Drops dead entries at the front if the entry of node `index` was there.
-    fn entry_died(&mut self, index: u32, is_live: impl Fn(&Entry) -> bool);
-
-    /// Drops dead entries at the front after a complete poll.
-    fn poll_ended(&mut self, is_live: impl Fn(&Entry) -> bool);
-}
-
-impl LocalWheel for AnyWheel {
     #[inline(always)]
     fn time_of(rate: &TickRate, tick: u64) -> Time {
         rate.start_of(tick)
     }
 
+    /// Returns the tick of `now`.
     #[inline(always)]
     fn tick_of(rate: &TickRate, now: Time) -> u64 {
         rate.current(now)
     }
 
+    /// Returns until when to sleep if the next deadline is `next`.
     fn with_slack(rate: &TickRate, next: Time, slack: Duration) -> Time {
         rate.with_slack(next, slack)
     }
 
+    /// Drops dead entries at the front if the entry of node `index` was there; only a queue does.
     #[inline(always)]
-    fn entry_died(&mut self, _: u32, _: impl Fn(&Entry) -> bool) {}
+    fn entry_died(&mut self, index: u32, is_live: impl Fn(&Entry) -> bool) {
+        let _ = (index, is_live);
+    }
 
+    /// Drops dead entries at the front after a complete poll; only a queue does.
     #[inline(always)]
-    fn poll_ended(&mut self, _: impl Fn(&Entry) -> bool) {}
+    fn poll_ended(&mut self, is_live: impl Fn(&Entry) -> bool) {
+        let _ = is_live;
+    }
 }
+
+impl LocalWheel for AnyWheel {}
 
 /// A tick is a nanosecond, and the entry at the front is live, unless a poll was cut short.
 impl LocalWheel for Fifo {

@@ -41,7 +41,6 @@
 //!   moves have left behind looks like the current one; that costs a look when it is due, nothing else.
 
 use crate::types::GENERATION_BITS;
-use alloc::vec::Vec;
 
 /// The phase, but for whether the timer lives.
 const STAGE_MASK: u64 = 0b11;
@@ -228,12 +227,6 @@ impl State {
         (left.with(if tell { MOVED | PULLED } else { MOVED }), tell)
     }
 
-    /// Returns the state after one of those that move the timer has given up.
-    #[must_use]
-    pub(super) const fn move_abandoned(self) -> Self {
-        Self(self.0 - MOVER)
-    }
-
     /// Returns the state in which the owner begins a call of a periodic timer.
     #[must_use]
     pub(super) const fn preparing(self) -> Self {
@@ -251,15 +244,8 @@ impl State {
 
 impl core::fmt::Debug for State {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let flags = [(HANDLE, "HANDLE"), (MOVERS, "MOVING"), (READING_PAYLOAD, "READING_PAYLOAD")];
-        let flags = flags.into_iter().chain([
-            (MOVED, "MOVED"),
-            (PULLED, "PULLED"),
-            (OWNER_REF, "OWNER_REF"),
-        ]);
-        let flags: Vec<_> =
-            flags.filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name).collect();
-        write!(f, "{:?} #{} {flags:?}", self.phase(), self.generation())
+        let flags = self.0 & (HOLDS | MOVED | PULLED);
+        write!(f, "{:?} #{} {flags:#011b}", self.phase(), self.generation())
     }
 }
 

@@ -271,7 +271,7 @@ impl StateWord {
     /// Ends a move that changed nothing; true: recycle the node.
     pub(crate) fn give_up_move(&self) -> bool {
         // ORDERING: AcqRel as in `release`. [P2]
-        State(self.0.fetch_sub(MOVER, Ordering::AcqRel)).move_abandoned().is_free()
+        State(self.0.fetch_sub(MOVER, Ordering::AcqRel) - MOVER).is_free()
     }
 
     /// Decides, as the owner, about an entry with this mark, which has just arrived.

@@ -90,8 +90,8 @@ impl<T: Zeroable> Segments<T> {
     /// no memory: only for what is small and happens seldom.
     #[inline]
     pub(crate) fn get_or_alloc(&self, index: u32) -> &T {
-        self.try_get_or_alloc(index)
-            .unwrap_or_else(|| std::alloc::handle_alloc_error(Layout::new::<T>()))
+        let slot = self.try_get_or_alloc(index);
+        slot.unwrap_or_else(|| std::alloc::handle_alloc_error(Layout::new::<T>()))
     }
 
     /// Like [`get_or_alloc`](Self::get_or_alloc), but returns `None` if there is no memory.

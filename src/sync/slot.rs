@@ -69,12 +69,6 @@ impl Drop for Lease {
         if KEPT.with(Cell::get) > 0 {
             return LEFT.with(|left| left.set(true));
         }
-        self.give_back();
-    }
-}
-
-impl Lease {
-    fn give_back(&self) {
         // After this thread-local is gone the thread must not go on using the number.
         let _ = CURRENT.try_with(|current| {
             if current.get() == self.0 {
@@ -114,7 +108,7 @@ fn with_slow<R>(f: impl FnOnce(u32) -> R) -> R {
 /// The calling thread's slot, which no other thread gets as long as this lives, even if the thread's other
 /// thread-locals have been destroyed. Belongs to its thread.
 pub(crate) struct Kept {
-    slot: u32,
+    pub(crate) slot: u32,
     _of_this_thread: PhantomData<*const ()>,
 }
 
@@ -127,13 +121,6 @@ pub(crate) fn keep() -> Kept {
         slot
     });
     Kept { slot, _of_this_thread: PhantomData }
-}
-
-impl Kept {
-    #[inline]
-    pub(crate) fn slot(&self) -> u32 {
-        self.slot
-    }
 }
 
 impl Drop for Kept {
@@ -156,7 +143,7 @@ mod tests {
     fn slots_are_reused_so_they_stay_dense() {
         for n in 0..400 {
             // Also one that is kept in passing.
-            let slot = || if n % 2 == 0 { with(|slot| slot) } else { keep().slot() };
+            let slot = || if n % 2 == 0 { with(|slot| slot) } else { keep().slot };
             let slot = std::thread::scope(|scope| scope.spawn(slot).join().unwrap());
             assert!(slot < 150, "slot {slot} is not dense");
         }
@@ -197,8 +184,8 @@ mod tests {
             fn drop(&mut self) {
                 let (kept, sender) = self.0.take().unwrap();
                 let other = std::thread::spawn(|| with(|slot| slot)).join().unwrap();
-                assert_eq!(with(|slot| slot), kept.slot(), "the thread has one slot only");
-                sender.send((kept.slot(), other)).unwrap();
+                assert_eq!(with(|slot| slot), kept.slot, "the thread has one slot only");
+                sender.send((kept.slot, other)).unwrap();
             }
         }
         thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
@@ -210,7 +197,7 @@ mod tests {
                 }
                 LATE.with(|late| late.set(None));
                 let kept = [keep(), keep()];
-                assert_eq!(kept[0].slot(), kept[1].slot());
+                assert_eq!(kept[0].slot, kept[1].slot);
                 let [first, _] = kept;
                 LATE.with(|late| late.set(Some(Late(Some((first, sender))))));
             })

@@ -64,10 +64,10 @@ impl Fifo {
         let head = self.bucket.head;
         let entries = &self.chunks.chunk(head).entries()[self.taken..];
         let count = entries.iter().take(limit).take_while(|entry| wanted(entry)).count();
-        let all = count == entries.len();
+        let left = entries.len() - count;
         self.len -= count;
         self.taken += count;
-        if all {
+        if left == 0 {
             if self.pass.stands_on(head) {
                 // What the pass has gone through is gone: it goes on at the new front.
                 self.pass = Pass::START;
@@ -84,11 +84,9 @@ impl Wheel for Fifo {
 
     #[inline(always)]
     fn try_insert(&mut self, entry: Entry) -> bool {
-        if !self.chunks.try_push(&mut self.bucket, entry) {
-            return false;
-        }
-        self.len += 1;
-        true
+        let inserted = self.chunks.try_push(&mut self.bucket, entry);
+        self.len += usize::from(inserted);
+        inserted
     }
 
     #[inline]
@@ -135,11 +133,10 @@ impl Wheel for Fifo {
     }
 
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
-        let everything = |entry: &Entry| {
+        let mut everything = |entry: &Entry| {
             f(*entry);
             true
         };
-        let mut everything = everything;
         while self.take_while(usize::MAX, &mut everything) > 0 {}
     }
 
