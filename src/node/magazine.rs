@@ -64,22 +64,6 @@ impl Default for Magazine {
     }
 }
 
-/// A magazine's number plus one, so that 0 (and a zeroed thread cache) means none.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Link(u32);
-
-impl Link {
-    const NONE: Self = Self(0);
-
-    const fn of(magazine: u32) -> Self {
-        Self(magazine + 1)
-    }
-
-    const fn magazine(self) -> Option<u32> {
-        self.0.checked_sub(1)
-    }
-}
-
 impl Linked for Magazine {
     fn link(&self) -> &AtomicU32 {
         &self.next
@@ -188,8 +172,10 @@ impl Depot {
 pub(crate) struct ThreadCache {
     /// Where the loaded magazine lies, so that it need not be looked up; null if there is none.
     place: AtomicPtr<Magazine>,
+    /// The magazine's number plus one, so that 0 means none.
     loaded: AtomicU32,
     loaded_len: AtomicU32,
+    /// As `loaded`.
     spare: AtomicU32,
     /// 0 or `CAPACITY`.
     spare_len: AtomicU32,
@@ -220,16 +206,16 @@ impl ThreadCache {
             self.swap(depot);
         } else if let Some(full) = depot.full.pop(&depot.magazines) {
             // ORDERING: Relaxed: holder only.
-            if let Some(emptied) = Link(self.loaded.load(Ordering::Relaxed)).magazine() {
+            if let Some(emptied) = self.loaded.load(Ordering::Relaxed).checked_sub(1) {
                 depot.empty.push(&depot.magazines, emptied);
             }
-            self.load(depot, Link::of(full), CAPACITY);
+            self.load(depot, full + 1, CAPACITY);
         } else {
             // ORDERING: Relaxed: holder only.
-            let own = Link(self.loaded.load(Ordering::Relaxed)).magazine();
+            let own = self.loaded.load(Ordering::Relaxed).checked_sub(1);
             let magazine = own.or_else(|| depot.empty_magazine())?;
             let count = depot.fill(depot.magazines.get(magazine)?, &mut renew);
-            self.load(depot, Link::of(magazine), count);
+            self.load(depot, magazine + 1, count);
             if count == 0 {
                 return None;
             }
@@ -256,31 +242,32 @@ impl ThreadCache {
     #[cold]
     fn give_slow(&self, depot: &Depot, node: u32) {
         // ORDERING: Relaxed: holder only.
-        let spare = Link(self.spare.load(Ordering::Relaxed));
+        let spare = self.spare.load(Ordering::Relaxed);
         let spare_len = self.spare_len.load(Ordering::Relaxed);
-        if spare != Link::NONE && spare_len == 0 {
+        if spare != 0 && spare_len == 0 {
             self.swap(depot);
         } else {
             let Some(empty) = depot.empty_magazine() else {
                 // No memory for the node's number: the node is unused until the table goes.
                 return;
             };
-            if let Some(full) = spare.magazine() {
+            if let Some(full) = spare.checked_sub(1) {
                 depot.full.push(&depot.magazines, full);
             }
             // The loaded magazine is full or does not exist; it becomes the spare one.
             self.swap(depot);
-            self.load(depot, Link::of(empty), 0);
+            self.load(depot, empty + 1, 0);
         }
         self.give(depot, node);
     }
 
-    fn load(&self, depot: &Depot, magazine: Link, len: u32) {
-        let place = magazine.magazine().and_then(|magazine| depot.magazines.get(magazine));
+    /// Loads the magazine of this number plus one; 0 for none.
+    fn load(&self, depot: &Depot, loaded: u32, len: u32) {
+        let place = loaded.checked_sub(1).and_then(|magazine| depot.magazines.get(magazine));
         let place = place.map_or(ptr::null_mut(), |place| ptr::from_ref(place).cast_mut());
         // ORDERING: Relaxed: holder only.
         self.place.store(place, Ordering::Relaxed);
-        self.loaded.store(magazine.0, Ordering::Relaxed);
+        self.loaded.store(loaded, Ordering::Relaxed);
         self.loaded_len.store(len, Ordering::Relaxed);
     }
 
@@ -289,7 +276,7 @@ impl ThreadCache {
         let (loaded, len) =
             (self.loaded.load(Ordering::Relaxed), self.loaded_len.load(Ordering::Relaxed));
         let spare = (self.spare.load(Ordering::Relaxed), self.spare_len.load(Ordering::Relaxed));
-        self.load(depot, Link(spare.0), spare.1);
+        self.load(depot, spare.0, spare.1);
         // ORDERING: Relaxed: holder only.
         self.spare.store(loaded, Ordering::Relaxed);
         self.spare_len.store(len, Ordering::Relaxed);
@@ -388,7 +375,7 @@ impl Regions {
         loop {
             // ORDERING: Relaxed: published by the exchange.
             slot.below.store(head as u32, Ordering::Relaxed);
-            let new = Self::head(head, region << self.bits);
+            let new = Stack::head(head, region << self.bits);
             // ORDERING: Release hands the region, and what was done to its nodes, to the thread that takes some [P25].
             match self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -416,7 +403,7 @@ impl Regions {
             // is published, too.
             match self.head.compare_exchange(
                 head,
-                Self::head(head, rest),
+                Stack::head(head, rest),
                 Ordering::Relaxed,
                 Ordering::Acquire,
             ) {
@@ -430,11 +417,6 @@ impl Regions {
                 Err(now) => head = now,
             }
         }
-    }
-
-    const fn head(old: u64, next: u32) -> u64 {
-        let tag = (old >> 32).wrapping_add(1);
-        tag << 32 | next as u64
     }
 }
 

@@ -61,7 +61,8 @@ impl Stack {
         }
     }
 
-    const fn head(old: u64, top: u32) -> u64 {
+    /// Returns the head that follows another one, with this top.
+    pub(crate) const fn head(old: u64, top: u32) -> u64 {
         let tag = (old >> 32).wrapping_add(1);
         tag << 32 | top as u64
     }
