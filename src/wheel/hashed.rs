@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 
 use super::chunks::{Bucket, Chunks};
+use super::contract::len_and_hand;
 use super::pass::Pass;
 use super::sweep::{Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
@@ -231,28 +232,12 @@ impl Wheel for Hashed {
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
         self.sweeper = Sweeper::START;
         self.visit = None;
-        while let Some(chunk) = self.chunks.pop(&mut self.ready) {
-            chunk.entries().iter().for_each(|entry| f(*entry));
-        }
-        while let Some(position) = self.occupied_from(0) {
-            let (bucket, chunks) = self.bucket_mut(position);
-            while let Some(chunk) = chunks.pop(bucket) {
-                chunk.entries().iter().for_each(|entry| f(*entry));
-            }
-            self.update_occupancy(position);
-        }
+        self.chunks.append(&mut self.overdue, &mut self.ready);
+        self.drain(f);
         (self.len, self.earliest) = (0, u64::MAX);
     }
 
-    #[inline]
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline]
-    fn hand(&self) -> u64 {
-        self.hand
-    }
+    len_and_hand!();
 
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.buckets.capacity() * size_of::<Bucket>() + self.chunks.held_bytes()

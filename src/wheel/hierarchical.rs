@@ -29,7 +29,7 @@ use core::mem::size_of;
 use core::num::NonZero;
 
 use super::chunks::{Bucket, Chunks};
-use super::contract::no_memory;
+use super::contract::{len_and_hand, no_memory};
 use super::sweep::{BURST, RunLimiter, Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
 use rings::{
@@ -316,27 +316,12 @@ impl Wheel for Hierarchical {
 
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
         self.sweeper = Sweeper::START;
-        while let Some(position) = self.occupied_from(0) {
-            let (bucket, chunks) = self.bucket_mut(position);
-            let popped = chunks.pop(bucket);
-            self.update_occupancy(position);
-            for entry in popped.iter().flat_map(|chunk| chunk.entries()) {
-                f(*entry);
-            }
-        }
+        self.drain(f);
         self.len = 0;
         self.cascading = None;
     }
 
-    #[inline]
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline]
-    fn hand(&self) -> u64 {
-        self.hand
-    }
+    len_and_hand!();
 
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + size_of::<Rings>() + self.chunks.held_bytes()

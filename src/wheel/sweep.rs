@@ -40,6 +40,16 @@ pub(super) trait Sweepable<const N: usize> {
     fn is_busy(&self, position: usize) -> bool;
     /// Notes that a pass through the bucket has ended: its emptiness and its `min` may have changed.
     fn update_occupancy(&mut self, position: usize);
+
+    /// Takes every entry out of all buckets.
+    fn drain(&mut self, f: &mut dyn FnMut(Entry)) {
+        while let Some(position) = self.occupied_from(0) {
+            let (bucket, chunks) = self.bucket_mut(position);
+            let popped = chunks.pop(bucket);
+            self.update_occupancy(position);
+            popped.iter().flat_map(|chunk| chunk.entries()).for_each(|entry| f(*entry));
+        }
+    }
 }
 
 impl Sweeper {
