@@ -320,20 +320,12 @@ impl<T> Table<T> {
                 return;
             }
             let ending = node.state.end(state.generation(), Phase::Returned);
-            let (was, shared) = match ending {
-                Ending::Lost | Ending::PayloadWithHandle => return,
-                Ending::Sole(was) | Ending::Held(was) => (was, false),
-                Ending::Shared(was) => (was, true),
-            };
+            // Before the node may serve again.
             let deadline = node.deadline.load().tick();
-            let payload = Self::take(node, was);
-            if shared {
-                self.release_taking(cache, index, node, was);
-            } else {
-                cache.give(&self.depot, index);
+            if let Some(payload) = self.collect(cache, index, node, ending) {
+                let key = self.key(index, state.generation());
+                take(Fired { payload, key, deadline, periodic: state.is_periodic() });
             }
-            let key = self.key(index, was.generation());
-            take(Fired { payload, key, deadline, periodic: was.is_periodic() });
         });
     }
 }
