@@ -26,12 +26,10 @@ impl<T> Table<T> {
     ///
     /// The caller is the one who holds the timer's handle.
     pub(crate) fn swap(&self, index: u32, generation: u64, payload: T) -> Result<T, NotSwapped<T>> {
-        let Some(node) = self.nodes.get(index) else {
+        let node = self.nodes.get(index).filter(|node| node.state.begin_swap(generation));
+        let Some(node) = node else {
             return Err(NotSwapped { refused: payload, left: None });
         };
-        if !node.state.begin_swap(generation) {
-            return Err(NotSwapped { refused: payload, left: None });
-        }
         // SAFETY: a pending timer that fires once carries this, which is the caller's until the swap ends.
         let before = unsafe { node.take_single() };
         // SAFETY: as above, and what the node carried has been taken.
