@@ -37,11 +37,29 @@ impl Retired for Box<dyn Retired + Send> {
     }
 }
 
-// SAFETY: an `EngineOwner` gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`),
-// and frees it on the thread that comes last, which `Inner: Send` allows.
-unsafe impl<T: Send> Send for EngineOwner<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Sync for EngineOwner<T> {}
+/// Lets a pointer lead to its engine, from any thread.
+macro_rules! leads_to_its_engine {
+    ($($pointer:ident),+) => {$(
+        // SAFETY: it gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
+        // may free it on the thread that comes last, which `Inner: Send` allows.
+        unsafe impl<T: Send> Send for $pointer<T> {}
+        // SAFETY: as above.
+        unsafe impl<T: Send> Sync for $pointer<T> {}
+
+        impl<T> Deref for $pointer<T> {
+            type Target = Inner<T>;
+
+            #[inline]
+            fn deref(&self) -> &Inner<T> {
+                // SAFETY: the engine is freed after the last `EngineOwner` was dropped, and after the last handle. Counted
+                // `TimerRef`s have an `EngineOwner` together, one that is not (`uncounted`) is used while a worker has
+                // one. The owner of an `EngineRef` is counted as made and not as dropped, or the engine is static.
+                unsafe { self.0.as_ref() }
+            }
+        }
+    )+};
+}
+leads_to_its_engine!(EngineOwner, TimerRef, EngineRef);
 
 /// Makes the compiler check what the impls above and below rely on.
 const fn shared_between_threads<T: Send + 'static>() {
@@ -58,16 +76,6 @@ impl<T: Send + 'static> EngineOwner<T> {
             let engine = Box::new(make(Weak::clone(hold)));
             Self(NonNull::from(Box::leak(engine)))
         })
-    }
-}
-
-impl<T> Deref for EngineOwner<T> {
-    type Target = Inner<T>;
-
-    #[inline]
-    fn deref(&self) -> &Inner<T> {
-        // SAFETY: the engine is freed after the last `EngineOwner` was dropped.
-        unsafe { self.0.as_ref() }
     }
 }
 
@@ -109,11 +117,6 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
 /// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the
 /// earlier ones.
 pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
-
-// SAFETY: as for `EngineOwner`.
-unsafe impl<T: Send> Send for TimerRef<T> {}
-// SAFETY: as for `EngineOwner`.
-unsafe impl<T: Send> Sync for TimerRef<T> {}
 
 impl<T> TimerRef<T> {
     /// Counts one more and returns it, unless the engine has none left.
@@ -165,17 +168,6 @@ impl<T> Clone for TimerRef<T> {
     }
 }
 
-impl<T> Deref for TimerRef<T> {
-    type Target = Inner<T>;
-
-    #[inline]
-    fn deref(&self) -> &Inner<T> {
-        // SAFETY: counted ones have an `EngineOwner` together, one that is not (`uncounted`) is used while a worker
-        // has one.
-        unsafe { self.0.as_ref() }
-    }
-}
-
 impl<T> Drop for TimerRef<T> {
     fn drop(&mut self) {
         if !self.timers.remove() {
@@ -194,24 +186,9 @@ impl<T> Drop for TimerRef<T> {
 /// its last use, or the engine is never freed.
 pub(super) struct EngineRef<T>(NonNull<Inner<T>>);
 
-// SAFETY: as for `EngineOwner`.
-unsafe impl<T: Send> Send for EngineRef<T> {}
-// SAFETY: as for `EngineOwner`.
-unsafe impl<T: Send> Sync for EngineRef<T> {}
-
 impl<T> EngineRef<T> {
     #[inline]
     pub(super) fn new(engine: &Inner<T>) -> Self {
         Self(NonNull::from(engine))
-    }
-}
-
-impl<T> Deref for EngineRef<T> {
-    type Target = Inner<T>;
-
-    #[inline]
-    fn deref(&self) -> &Inner<T> {
-        // SAFETY: the owner of this is counted as made and not as dropped, or the engine is static: it is not freed.
-        unsafe { self.0.as_ref() }
     }
 }
