@@ -217,10 +217,7 @@ pub struct TimerGuard<T> {
 impl<T> TimerGuard<T> {
     /// Gives up the guard and keeps the handle: the timer stays armed.
     pub fn into_handle(mut self) -> TimerHandle<T> {
-        match self.timeout.take() {
-            Some(timeout) => timeout,
-            None => unreachable!("only a guard that is consumed has no handle"),
-        }
+        self.timeout.take().expect("only a guard that is consumed has no handle")
     }
 }
 
@@ -228,10 +225,7 @@ impl<T> Deref for TimerGuard<T> {
     type Target = TimerHandle<T>;
 
     fn deref(&self) -> &TimerHandle<T> {
-        match &self.timeout {
-            Some(timeout) => timeout,
-            None => unreachable!("only a guard that is consumed has no handle"),
-        }
+        self.timeout.as_ref().expect("only a guard that is consumed has no handle")
     }
 }
 
