@@ -190,10 +190,11 @@ impl<T: Send + 'static> Inner<T> {
         }
         slot::with(|slot| {
             let shard = self.router.route(slot);
-            let Some(producer) = self.handles[shard].try_producer(slot) else {
-                return Err(self.rejected(ScheduleError::no_memory(payload), shard));
+            let scheduled = match self.handles[shard].try_producer(slot) {
+                Some(producer) => producer.schedule(tick, payload, held),
+                None => Err(ScheduleError::no_memory(payload)),
             };
-            producer.schedule(tick, payload, held).map_err(|error| self.rejected(error, shard))
+            scheduled.map_err(|error| self.rejected(error, shard))
         })
     }
 }
