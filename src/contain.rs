@@ -122,12 +122,10 @@ impl<V> Contained<V> {
         Self { value: Some(value), what }
     }
 
-    #[inline]
     pub(crate) fn get(&self) -> Option<&V> {
         self.value.as_ref()
     }
 
-    #[inline]
     pub(crate) fn get_mut(&mut self) -> Option<&mut V> {
         self.value.as_mut()
     }

@@ -213,7 +213,6 @@ pub struct Expirations<'a, F: LoopTimer> {
 }
 
 impl<'a, F: LoopTimer> Expirations<'a, F> {
-    #[inline]
     pub(crate) fn begin(timer: &'a mut F, now: Time) -> Self {
         let poll = timer.begin(now);
         Self { timer, poll }
@@ -236,7 +235,6 @@ impl<'a, F: LoopTimer> Expirations<'a, F> {
     }
 
     /// Returns the timer, and the poll that is under way, if one is.
-    #[inline]
     pub(crate) fn parts(&mut self) -> (&mut F, Option<&mut Poll>) {
         (self.timer, self.poll.as_mut())
     }

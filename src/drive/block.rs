@@ -87,7 +87,6 @@ impl Block {
         self.places[..self.len].iter().map(|packed| packed.entry())
     }
 
-    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.len == self.places.len()
     }

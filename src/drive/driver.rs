@@ -63,7 +63,6 @@ impl<W: Wheel> Driver<W> {
     /// Begins a turn at the tick `now` in which up to `budget` entries are looked at. `None` if one is under way:
     /// this is a handler, and what it asks for happens when it has ended. `resumed`: it goes on with a turn that ran out
     /// of budget, so deferred entries wait for the next one.
-    #[inline]
     pub(crate) fn begin(&mut self, now: u64, budget: usize, resumed: bool) -> Option<TurnState> {
         if self.is_turning() {
             return None;
@@ -85,7 +84,6 @@ impl<W: Wheel> Driver<W> {
     }
 
     /// Returns whether a handler may be running.
-    #[inline]
     pub(crate) fn is_turning(&mut self) -> bool {
         self.has_fired = self.has_fired && Arc::strong_count(&self.token) > 1;
         self.has_fired
@@ -222,7 +220,6 @@ impl<W: Wheel> Driver<W> {
     }
 
     /// Ends a turn. What its handlers scheduled is in order again.
-    #[inline]
     pub(crate) fn finish(&mut self, turn: TurnState) {
         if W::IN_ORDER && self.owns(&turn) {
             self.deferred.insert(&mut self.wheel);
@@ -301,7 +298,6 @@ impl<W: Wheel> Driver<W> {
     ///
     /// The number of pending timers is asked only when the wheel has grown since the last look, or when
     /// `requested`, because a thread has seen many cancels.
-    #[inline]
     pub(crate) fn keep_bounded<S: TimerStore>(
         &mut self,
         store: &mut S,
@@ -328,7 +324,6 @@ impl<W: Wheel> Driver<W> {
     }
 
     /// Returns the earliest deadline in log and wheel: exact, or earlier while zombies lie there.
-    #[inline]
     fn first(&self) -> Option<u64> {
         let in_log = (self.log.len() > 0).then(|| self.log.earliest());
         self.wheel.next_deadline().into_iter().chain(in_log).min()
@@ -373,14 +368,12 @@ impl<W: Wheel> Driver<W> {
     }
 
     /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
-    #[inline]
     pub(crate) fn next_tick(&self) -> Option<u64> {
         let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
         if waiting { Some(0) } else { self.first() }
     }
 
     /// Entries inserted, zombies included.
-    #[inline]
     pub(crate) fn entries(&self) -> u64 {
         self.inserted() + (self.due.len() - self.due_next + self.deferred.entries.len()) as u64
     }

@@ -166,7 +166,6 @@ impl Log {
     }
 
     /// Returns whether there is no room for an entry.
-    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.tail.is_full()
     }

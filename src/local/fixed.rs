@@ -117,7 +117,6 @@ impl<T> FixedTimer<T> {
     }
 
     /// Returns the deadline of a timer that is scheduled at `now`: not before the one at the back.
-    #[inline]
     fn deadline_at(&self, now: Time) -> Time {
         self.last.max(now + self.delay)
     }

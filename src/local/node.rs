@@ -37,18 +37,15 @@ impl<T> Node<T> {
         }
     }
 
-    #[inline]
     pub(super) const fn state(&self) -> State {
         self.state
     }
 
     /// Returns the deadline of a pending node.
-    #[inline]
     pub(super) const fn deadline(&self) -> u64 {
         self.deadline
     }
 
-    #[inline]
     pub(super) const fn is_named_by(&self, key: Key<T>) -> bool {
         self.state.is_named(key.generation())
     }
@@ -107,20 +104,17 @@ impl<T> Node<T> {
     }
 
     /// Sets a pending node's deadline; its entry stays the current one.
-    #[inline]
     pub(super) fn move_to(&mut self, deadline: u64) {
         self.deadline = deadline;
     }
 
     /// Turns a pending node's entry into a zombie; the state that a new one must carry.
-    #[inline]
     pub(super) fn supersede_entry(&mut self) -> State {
         self.state = self.state.with_new_mark();
         self.state
     }
 
     /// Returns the payload of a pending node.
-    #[inline]
     pub(super) fn payload(&self) -> Option<&T> {
         if let Some(repeat) = self.repeat() {
             return Some(&repeat.payload);
@@ -130,7 +124,6 @@ impl<T> Node<T> {
     }
 
     /// Returns the payload of a pending node, to be changed.
-    #[inline]
     pub(super) fn payload_mut(&mut self) -> Option<&mut T> {
         if self.carries_repeat() {
             return self.repeat_mut().map(|repeat| &mut repeat.payload);
@@ -140,20 +133,17 @@ impl<T> Node<T> {
     }
 
     /// Returns the recurrence of a pending periodic node.
-    #[inline]
     pub(super) fn repeat(&self) -> Option<&Repeat<T>> {
         // SAFETY: pending and periodic: this is what the node carries.
         self.carries_repeat().then(|| unsafe { &**self.load.periodic })
     }
 
     /// Like [`repeat`](Self::repeat), but mutable.
-    #[inline]
     pub(super) fn repeat_mut(&mut self) -> Option<&mut Repeat<T>> {
         // SAFETY: pending and periodic: this is what the node carries.
         self.carries_repeat().then(|| unsafe { &mut **self.load.periodic })
     }
 
-    #[inline]
     const fn carries_repeat(&self) -> bool {
         self.state.is_live() & self.state.is_periodic()
     }

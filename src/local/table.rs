@@ -97,7 +97,6 @@ impl<T, W: Wheel> Table<T, W> {
         }
     }
 
-    #[inline]
     pub(super) const fn pending(&self) -> usize {
         self.pending
     }
@@ -153,7 +152,6 @@ impl<T, W: Wheel> Table<T, W> {
     }
 
     /// Asks for huge pages, if the nodes have moved to a larger place: they are looked at in random order.
-    #[inline]
     fn after_growth(&self, before: usize) {
         if self.nodes.capacity() > before {
             #[cfg(feature = "threads")]
@@ -266,17 +264,14 @@ impl<T, W: Wheel> Table<T, W> {
         Some((repeat.clone)(&repeat.payload))
     }
 
-    #[inline]
     pub(super) fn deadline(&self, key: Key<T>) -> Option<u64> {
         self.node(key).map(Node::deadline)
     }
 
-    #[inline]
     pub(super) fn get(&self, key: Key<T>) -> Option<&T> {
         self.node(key).and_then(Node::payload)
     }
 
-    #[inline]
     pub(super) fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.node_mut(key)?.payload_mut()
     }

@@ -272,7 +272,6 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     }
 
     /// Returns the payload of the timer that `key` names, if it is pending.
-    #[inline]
     #[must_use]
     pub fn get(&self, key: Key<T>) -> Option<&T> {
         self.table.get(key)
@@ -293,35 +292,30 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// assert!(!timer.is_pending(key) && timer.pending() == 0);
     /// # Ok(()) }
     /// ```
-    #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.table.get_mut(key)
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it is pending.
-    #[inline]
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         self.table.deadline(key).map(|tick| W::time_of(&self.rate, tick))
     }
 
     /// Returns whether the timer that `key` names has not ended.
-    #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
         self.table.deadline(key).is_some()
     }
 
     /// Returns the number of timers that are pending.
-    #[inline]
     #[must_use]
     pub fn pending(&self) -> usize {
         self.table.pending()
     }
 
     /// Returns whether no timer is pending.
-    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending() == 0

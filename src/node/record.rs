@@ -25,7 +25,6 @@ pub(super) union NodePayload<T> {
 }
 
 impl<T> NodePayload<T> {
-    #[inline]
     pub(super) const fn single(payload: T) -> Self {
         Self { single: ManuallyDrop::new(payload) }
     }

@@ -56,7 +56,6 @@ impl<T> Owner<T> {
     }
 
     /// Returns whether a periodic timer is at a call.
-    #[inline]
     pub(crate) fn is_calling(&self) -> bool {
         self.calling.is_some()
     }

@@ -88,7 +88,6 @@ impl<T: Zeroable> Segments<T> {
 
     /// Returns the slot with this number, allocating its segment if need be. `index < MAX_SLOTS`. Aborts if there is
     /// no memory: only for what is small and happens seldom.
-    #[inline]
     pub(crate) fn get_or_alloc(&self, index: u32) -> &T {
         let slot = self.try_get_or_alloc(index);
         slot.unwrap_or_else(|| std::alloc::handle_alloc_error(Layout::new::<T>()))

@@ -55,7 +55,6 @@ impl ManualClock {
     }
 
     /// Returns the current time.
-    #[inline]
     #[must_use]
     pub fn now(&self) -> Time {
         // ORDERING: Acquire pairs with the Release half of the updates in `advance` and `set` [P16]:
@@ -106,7 +105,6 @@ impl ManualClock {
 }
 
 impl Clock for ManualClock {
-    #[inline]
     fn now(&self) -> Time {
         Self::now(self)
     }

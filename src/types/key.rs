@@ -166,7 +166,6 @@ impl<T> Key<T> {
 }
 
 impl<T> Clone for Key<T> {
-    #[inline]
     fn clone(&self) -> Self {
         *self
     }
@@ -175,7 +174,6 @@ impl<T> Clone for Key<T> {
 impl<T> Copy for Key<T> {}
 
 impl<T> PartialEq for Key<T> {
-    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.raw == other.raw
     }
@@ -184,21 +182,18 @@ impl<T> PartialEq for Key<T> {
 impl<T> Eq for Key<T> {}
 
 impl<T> PartialOrd for Key<T> {
-    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl<T> Ord for Key<T> {
-    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         self.raw.cmp(&other.raw)
     }
 }
 
 impl<T> Hash for Key<T> {
-    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.raw.hash(state);
     }

@@ -129,12 +129,10 @@ pub trait Wheel {
 /// Implements the two numbers of a wheel by its fields.
 macro_rules! len_and_hand {
     () => {
-        #[inline]
         fn len(&self) -> usize {
             self.len
         }
 
-        #[inline]
         fn hand(&self) -> u64 {
             self.hand
         }
