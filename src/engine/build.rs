@@ -175,19 +175,17 @@ impl Builder {
             // It is there until it is dropped.
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };
             let handler = Contained::new("a handler", handler);
-            let starvation = pinning::Starvation::of(&self.pinning);
-            let wake_batch = shard_worker::wake_batch::<T>();
             workers.push(ShardWorker {
                 owner,
                 parker,
                 handler,
                 shard,
                 core,
-                starvation,
+                starvation: pinning::Starvation::of(&self.pinning),
                 asleep: false,
                 idle_seen: 0,
                 idle_answered: 0,
-                wake_batch,
+                wake_batch: shard_worker::wake_batch::<T>(),
                 wake: Waker::wake,
             });
         }

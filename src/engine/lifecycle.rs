@@ -192,13 +192,9 @@ impl<T> Inner<T> {
             if rest == Some(Duration::ZERO) {
                 return Err(StopError::TimedOut { shards: state.alive });
             }
-            let changed = &self.lifecycle.changed;
-            state = match rest {
-                None => self.lifecycle.wait(state),
-                Some(rest) => {
-                    changed.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            // A wait that ends early begins again.
+            let waited = self.lifecycle.changed.wait_timeout(state, rest.unwrap_or(Duration::MAX));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(std::mem::take(&mut state.unfired))
     }

@@ -112,17 +112,14 @@ impl WakeTimer {
         let waker = waker.clone();
         let identity = identity(&waker);
         let tick = self.engine.rate.deadline_at(deadline);
-        match self.engine.schedule(tick, TimerTask::waking(waker), true) {
-            Ok(key) => {
-                (self.armed, self.waker) = (Some(key), identity);
-                Ok(())
-            }
-            Err(error) => {
-                let (kind, task) = error.into_parts();
-                forget(task);
-                Err(kind)
-            }
-        }
+        let scheduled = self.engine.schedule(tick, TimerTask::waking(waker), true);
+        let key = scheduled.map_err(|error| {
+            let (kind, task) = error.into_parts();
+            forget(task);
+            kind
+        })?;
+        (self.armed, self.waker) = (Some(key), identity);
+        Ok(())
     }
 
     /// Returns the state of the timer, which was armed; if it is pending it wakes `waker` from now on. Once it has
@@ -149,13 +146,11 @@ impl WakeTimer {
     /// does by hand.
     #[cold]
     fn poll_in_a_fork(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        match self.engine.ready() {
-            Ok(()) => self.poll(waker),
-            Err(kind) => {
-                self.disarm();
-                Poll::Ready(Err(kind))
-            }
+        if let Err(kind) = self.engine.ready() {
+            self.disarm();
+            return Poll::Ready(Err(kind));
         }
+        self.poll(waker)
     }
 
     /// Returns whether the timer is armed and has fired.
@@ -170,22 +165,20 @@ impl WakeTimer {
         let waker = waker.clone();
         let identity = identity(&waker);
         let task = TimerTask::waking(waker);
-        let swapped = self.engine.on_shard(key, |producer| producer.swap(key, task));
-        match swapped {
+        // The key is this engine's, so there is a shard of this number.
+        match self.engine.on_shard(key, |producer| producer.swap(key, task)) {
             Some(Ok(before)) => {
                 // Before the old one goes, whose destructor may do anything.
                 self.waker = identity;
                 forget(before);
-                true
+                return true;
             }
             Some(Err(NotSwapped { refused, left })) => {
-                forget(refused);
-                left.into_iter().for_each(forget);
-                false
+                [Some(refused), left].into_iter().flatten().for_each(forget);
             }
-            // No shard of this number: the key is this engine's, so there is one.
-            None => false,
+            None => {}
         }
+        false
     }
 
     /// Moves the timer; if its time has come it is let go of, and its waker has been woken. The deadline, and whether

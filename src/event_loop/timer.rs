@@ -408,7 +408,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
             self.owner.end_sleep();
         }
         let now = self.latest.present(now);
-        self.latest.advance_to(now);
+        self.latest.0 = now;
         // A call is left over where its handler has swapped the timer for another one.
         self.owner.finish_call(|| now);
         let turn = self.owner.begin_turn(self.rate.current(now), &self.budget, false)?;

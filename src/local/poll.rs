@@ -188,7 +188,7 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
     fn begin(&mut self, now: Time) -> Option<Poll> {
         let now = self.latest.present(now);
         let turn = self.driver.begin(W::tick_of(&self.rate, now), self.budget.fire, false)?;
-        self.latest.advance_to(now);
+        self.latest.0 = now;
         // Left over where a handler has swapped the timer for another one, or the clock could not be read.
         self.rest(now);
         Some(Poll::new(turn, now))

@@ -106,7 +106,7 @@ impl Depot {
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {
-        self.magazines.allocated_bytes() + self.regions.allocated_bytes()
+        self.magazines.allocated_bytes() + self.regions.regions.allocated_bytes()
     }
 
     /// Takes an empty magazine; `None` if there is no memory.
@@ -346,11 +346,6 @@ impl Regions {
     pub(super) fn nodes(&self) -> u64 {
         // ORDERING: Relaxed, here and below: a number for reports and estimates.
         self.nodes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the bytes allocated for what is remembered of regions.
-    pub(super) fn allocated_bytes(&self) -> usize {
-        self.regions.allocated_bytes()
     }
 
     /// Remembers, before a [`put`](Self::put), that none of a region's nodes, all of which the caller has, has had a

@@ -43,6 +43,8 @@ pub(crate) struct WakeState {
     words: CachePadded<Words>,
 }
 
+/// The default is awake, and no sleep was ever announced.
+#[derive(Default)]
 struct Words {
     /// The earliest tick among the messages announced since the last drain began; `NOTHING` if none.
     inbox_due: AtomicU64,
@@ -63,11 +65,8 @@ impl WakeState {
         let mode = if fence::is_asymmetric() { 0 } else { FULL };
         let words = Words {
             inbox_due: AtomicU64::new(NOTHING),
-            wake_at: AtomicU64::new(AWAKE),
             mode: AtomicU32::new(mode),
-            sleep: AtomicU64::new(0),
-            calling: AtomicU64::new(0),
-            called: AtomicU64::new(0),
+            ..Words::default()
         };
         Self { words: CachePadded::new(words) }
     }

@@ -4,7 +4,7 @@ use super::{TickRate, Time};
 
 /// The latest time that a timer was told: its present, if it reads no clock of its own.
 #[derive(Clone, Copy)]
-pub(crate) struct MonotonicNow(Time);
+pub(crate) struct MonotonicNow(pub(crate) Time);
 
 impl MonotonicNow {
     pub(crate) const NONE: Self = Self(Time::ZERO);
@@ -35,11 +35,5 @@ impl MonotonicNow {
             self.0 = present;
         }
         tick
-    }
-
-    /// Notes that a poll begins at this present.
-    #[inline]
-    pub(crate) fn advance_to(&mut self, present: Time) {
-        self.0 = present;
     }
 }
