@@ -45,11 +45,8 @@ pub(super) struct BlockPool(pub(super) Vec<Piece<[PackedEntry]>>);
 impl BlockPool {
     /// Returns an empty block; `None` if there is no memory.
     pub(super) fn get(&mut self) -> Option<Block> {
-        if let Some(places) = self.0.pop() {
-            return Some(Block { places, len: 0, min: u64::MAX });
-        }
-        let places = Piece::filled(BLOCK, PackedEntry::NONE)?;
-        Some(Block { places, len: 0, min: u64::MAX })
+        let places = self.0.pop().or_else(|| Piece::filled(BLOCK, PackedEntry::NONE))?;
+        Some(Block { places, ..Block::default() })
     }
 
     /// Keeps the memory of a block, and gives back what is too much beside so many full blocks.

@@ -244,9 +244,7 @@ impl<W: Wheel> Driver<W> {
             }
             let more = self.take_due(to, BATCH.min(*left));
             if !self.due.is_empty() {
-                for entry in &self.due {
-                    store.prefetch(entry);
-                }
+                self.due.iter().for_each(|entry| store.prefetch(entry));
                 return true;
             }
             if !more {

@@ -111,13 +111,9 @@ pub(crate) fn deal(pinning: &Pinning, cores: &Cores, shards: usize) -> Vec<Optio
 
 /// Checks a user's list against the cores that may be used.
 pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), BuildError> {
-    let Pinning::List(list) = pinning else {
-        return Ok(());
-    };
-    if list.is_empty() {
-        return Err(BuildError::EmptyCoreList);
-    }
+    let Pinning::List(list) = pinning else { return Ok(()) };
     match list.iter().find(|core| !allowed.contains(core)) {
+        _ if list.is_empty() => Err(BuildError::EmptyCoreList),
         Some(&core) => Err(BuildError::UnknownCore { core, allowed: allowed.to_vec() }),
         None => Ok(()),
     }

@@ -44,10 +44,9 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
         // A thread that changes the phase, or claims the shard, requests a turn afterwards: a turn that has seen the
         // request sees the change.
         if !turn.more && inner.status.phase() == phase && !seat.is_driven() {
-            let end = if phase == Phase::Draining {
-                inner.rate.deadline_at(inner.drain_until())
-            } else {
-                u64::MAX
+            let end = match phase {
+                Phase::Draining => inner.rate.deadline_at(inner.drain_until()),
+                _ => u64::MAX,
             };
             rest(inner, shard, turn.next.min(end), phase);
         }
@@ -141,13 +140,10 @@ fn spin_for<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, until: Time, spin: 
 
 /// Looks at the inbox for a while.
 fn is_called_soon<T>(shard: &ShardWorker<T>, tick: u64) -> bool {
-    for _ in 0..SPINS_PER_CLOCK_READ {
-        if shard.owner.is_called(tick) {
-            return true;
-        }
+    (0..SPINS_PER_CLOCK_READ).any(|_| {
         std::hint::spin_loop();
-    }
-    false
+        shard.owner.is_called(tick)
+    })
 }
 
 fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {

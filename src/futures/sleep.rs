@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 /// A future that is ready at a point in time, and never before.
@@ -197,8 +197,8 @@ impl<E> Sleep<E> {
     /// deadline out costs two words; pulling it in about as much as arming.
     pub fn reset(&mut self, when: impl Into<When>) {
         let when = when.into();
-        let (deadline, is_armed) = self.wake_timer.reset(when);
-        self.deadline = deadline;
+        let is_armed;
+        (self.deadline, is_armed) = self.wake_timer.reset(when);
         if !is_armed {
             self.wake_timer.stage = Stage::new(when);
         }
@@ -230,10 +230,7 @@ impl<E> Sleep<E> {
             Stage::Armed => {}
             Stage::Unarmed { look } => return self.poll_first(look, cx),
         }
-        let ended = match self.wake_timer.poll(cx.waker()) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(ended) => ended,
-        };
+        let ended = ready!(self.wake_timer.poll(cx.waker()));
         self.wake_timer.stage =
             if ended.is_ok() { Stage::Elapsed } else { Stage::Unarmed { look: true } };
         Poll::Ready(ended.map_err(SleepError::from))
@@ -244,9 +241,7 @@ impl<E> Sleep<E> {
             self.wake_timer.stage = Stage::Elapsed;
             return Poll::Ready(Ok(()));
         }
-        if let Err(kind) = self.wake_timer.arm(self.deadline, cx.waker()) {
-            return Poll::Ready(Err(SleepError::from(kind)));
-        }
+        self.wake_timer.arm(self.deadline, cx.waker())?;
         self.wake_timer.stage = Stage::Armed;
         Poll::Pending
     }
@@ -254,8 +249,7 @@ impl<E> Sleep<E> {
 
 impl From<Sleep> for Sleep<SleepError> {
     fn from(sleep: Sleep) -> Self {
-        let Sleep { wake_timer, deadline, .. } = sleep;
-        Self { wake_timer, deadline, failure: PhantomData }
+        Self { wake_timer: sleep.wake_timer, deadline: sleep.deadline, failure: PhantomData }
     }
 }
 

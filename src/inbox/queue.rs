@@ -200,14 +200,9 @@ impl Inbox {
             return None;
         }
         let size = Block::next_size(writer.size());
-        let rested = self.at_rest.take(&writer.pin(&self.domain), size == SLOTS);
-        let block = match rested {
-            Some(mut block) => {
-                block.renew();
-                block
-            }
-            None => Block::new(size)?,
-        };
+        let mut rested = self.at_rest.take(&writer.pin(&self.domain), size == SLOTS);
+        rested.iter_mut().for_each(|block| block.renew());
+        let block = rested.or_else(|| Block::new(size))?;
         epoch::serves_again::<Block>(&self.domain, &*block);
         writer.open(block);
         Some(())

@@ -129,12 +129,10 @@ impl Recorder {
 
     /// Returns a copy of the counts as they are now. Any thread; O(buckets), about 320 loads.
     pub(crate) fn snapshot(&self) -> DurationHistogram {
-        let load = |count: &AtomicU64| {
-            // ORDERING: Acquire pairs with the Release in `record` [P15], so the maximum and the sum read
-            // below cover every count read here.
-            count.load(Ordering::Acquire)
-        };
-        let counts: Vec<u64> = self.counts.iter().map(load).collect();
+        // ORDERING: Acquire pairs with the Release in `record` [P15], so the maximum and the sum read below cover every
+        // count read here.
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Acquire));
+        let counts: Vec<u64> = counts.collect();
         DurationHistogram {
             count: counts.iter().sum(),
             counts,
@@ -228,13 +226,11 @@ impl DurationHistogram {
         let rank = (percent / 100.0 * self.count as f64).ceil() as u64;
         let rank = rank.clamp(1, self.count.max(1));
         let mut seen = 0;
-        for (upper, count) in self.buckets() {
+        let mut covers = |&(_, count): &(Duration, u64)| {
             seen += count;
-            if seen >= rank {
-                return upper;
-            }
-        }
-        Duration::ZERO
+            seen >= rank
+        };
+        self.buckets().find(&mut covers).map_or(Duration::ZERO, |(upper, _)| upper)
     }
 
     /// Returns what was counted after `earlier`, a snapshot of the same source. O(buckets).

@@ -76,11 +76,7 @@ impl Parker {
             }
             return ParkEnd::Woken;
         };
-        self.sleep_for(timeout.min(LONGEST))
-    }
-
-    fn sleep_for(&self, timeout: Duration) -> ParkEnd {
-        let start = Instant::now();
+        let (start, timeout) = (Instant::now(), timeout.min(LONGEST));
         loop {
             if self.take_call() {
                 return ParkEnd::Woken;
