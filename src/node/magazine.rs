@@ -175,7 +175,7 @@ pub(crate) struct ThreadCache {
     /// The magazine's number plus one, so that 0 means none.
     loaded: AtomicU32,
     loaded_len: AtomicU32,
-    /// As `loaded`.
+    /// The same of the spare magazine.
     spare: AtomicU32,
     /// 0 or `CAPACITY`.
     spare_len: AtomicU32,

@@ -4,15 +4,15 @@ use super::{assert_none, files_below, is_word, read, sources};
 use std::collections::BTreeSet;
 
 /// Lines of code in `src`: no comments, no blank lines, no tests.
-const SRC: usize = 13_500;
+const SRC: usize = 13_000;
 /// Structs, enums, traits and unions in `src`.
 const TYPES: usize = 200;
 /// Constants in `src`.
 const CONSTANTS: usize = 170;
 /// Lines of code in one file of `src`: a noun with all its verbs.
 const FILE: usize = 300;
-/// Lines of Rust in all members of the workspace, tests and models included. The goal is 50 000.
-const WORKSPACE: usize = 63_720;
+/// Lines of Rust in all members of the workspace, tests and models included.
+const WORKSPACE: usize = 50_000;
 /// Rows of the glossary in `docs/DESIGN.md`.
 const GLOSSARY: usize = 30;
 
