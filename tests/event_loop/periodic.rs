@@ -1,19 +1,13 @@
 //! Periodic timers in a loop: what it is told of when to poll.
 
-use crate::manual;
+use crate::{MS, manual};
 use std::time::Duration;
-use tickwheel::{EventLoopTimer, MissedTicks, Period, Time};
-
-const MS: Duration = Duration::from_millis(1);
-
-fn rate(every: Duration) -> Period {
-    Period::fixed_rate(every, MissedTicks::Skip).unwrap()
-}
+use tickwheel::{EventLoopTimer, Period, Time};
 
 #[test]
 fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
     let delay = Period::fixed_delay(10 * MS).unwrap();
-    for (period, next) in [(delay, 23), (rate(10 * MS), 20)] {
+    for (period, next) in [(delay, 23), (Period::from(10 * MS), 20)] {
         let next = Time::ZERO + MS * next;
         let ((mut timer, clock, _), (mut other, ..)) = (manual::<u64>(), manual::<u64>());
         let key = timer.schedule_periodic(Time::ZERO, 10 * MS, period, 1).unwrap();
@@ -35,7 +29,7 @@ fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
 #[test]
 fn in_a_periodic_call_there_is_a_next_deadline() {
     let (mut timer, clock, _) = manual::<u64>();
-    timer.schedule_periodic(Time::ZERO, Duration::ZERO, rate(10 * MS), 1).unwrap();
+    timer.schedule_periodic(Time::ZERO, Duration::ZERO, Period::from(10 * MS), 1).unwrap();
     let polled = timer.poll_with(clock.now(), |timer: &mut EventLoopTimer<u64>, _| {
         assert!(timer.pending() == 1 && timer.next_deadline().is_some());
         assert_eq!(timer.poll_timeout(clock.now()), Some(Duration::ZERO));
