@@ -89,12 +89,14 @@ pub enum TimerState {
 
 impl<T> TimerHandle<T> {
     /// Creates the handle of a timer that was scheduled as held, which has counted it.
+    #[inline]
     pub(super) fn new(engine: &Inner<T>, key: Key<T>) -> Self {
         let place = (key.shard() as u64) << 32 | u64::from(key.index());
         Self { engine: EngineRef::new(engine), place }
     }
 
     /// Returns the shard, and the index of the node in it.
+    #[inline]
     fn place(&self) -> (&ShardHandle<T>, u32) {
         (&self.engine.handles[(self.place >> 32) as usize], self.place as u32)
     }

@@ -49,6 +49,7 @@ macro_rules! leads_to_its_engine {
         impl<T> Deref for $pointer<T> {
             type Target = Inner<T>;
 
+            #[inline]
             fn deref(&self) -> &Inner<T> {
                 // SAFETY: the engine is freed after the last `EngineOwner` was dropped, and after the last handle. Counted
                 // `TimerRef`s have an `EngineOwner` together, one that is not (`uncounted`) is used while a worker has
@@ -128,6 +129,7 @@ impl<T> TimerRef<T> {
     ///
     /// Every `Inner` has been given its memory by `EngineOwner::new`, and who has a reference to it has a
     /// `EngineOwner` behind it.
+    #[inline]
     pub(super) fn uncounted(engine: &Inner<T>) -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self(NonNull::from(engine)))
     }
@@ -160,6 +162,7 @@ impl<T> Inner<T> {
 }
 
 impl<T> Clone for TimerRef<T> {
+    #[inline]
     fn clone(&self) -> Self {
         self.add_timer()
     }
@@ -184,6 +187,7 @@ impl<T> Drop for TimerRef<T> {
 pub(super) struct EngineRef<T>(NonNull<Inner<T>>);
 
 impl<T> EngineRef<T> {
+    #[inline]
     pub(super) fn new(engine: &Inner<T>) -> Self {
         Self(NonNull::from(engine))
     }

@@ -104,6 +104,7 @@ impl<T> Inner<T> {
     }
 
     /// Returns the shard that a key names, if it can be one of this engine's.
+    #[inline]
     pub(super) fn handle(&self, key: Key<T>) -> Option<&ShardHandle<T>> {
         self.handles.get(key.shard()).map(|handle| &**handle)
     }

@@ -68,6 +68,7 @@ impl<T> Clone for Timer<T> {
 
 impl<T> Timer<T> {
     /// Runs `f` with a `Timer` that is not counted, for the handlers of the engine's own workers.
+    #[inline]
     pub(super) fn lend<R>(engine: &Inner<T>, f: impl FnOnce(&Self) -> R) -> R {
         let inner = ManuallyDrop::into_inner(TimerRef::uncounted(engine));
         f(&ManuallyDrop::new(Self { inner }))

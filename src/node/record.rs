@@ -25,6 +25,7 @@ pub(super) union NodePayload<T> {
 }
 
 impl<T> NodePayload<T> {
+    #[inline]
     pub(super) const fn single(payload: T) -> Self {
         Self { single: ManuallyDrop::new(payload) }
     }

@@ -42,11 +42,13 @@ impl<T> Table<T> {
     }
 
     /// Returns the name of one of this table's timers.
+    #[inline]
     pub(crate) const fn key(&self, index: u32, generation: u64) -> Key<T> {
         Key::new(self.shard, index, generation ^ self.seed)
     }
 
     /// Returns the generation that a key names.
+    #[inline]
     pub(crate) const fn generation(&self, key: Key<T>) -> u64 {
         key.generation() ^ self.seed
     }
@@ -136,6 +138,7 @@ impl<T> Table<T> {
     }
 
     /// Returns the state of a held node, which is that of the timer it is held for.
+    #[inline]
     pub(crate) fn held_state(&self, index: u32) -> State {
         self.nodes.get(index).map_or_else(State::default, |node| node.state.load())
     }
@@ -282,6 +285,7 @@ impl<T> Table<T> {
     }
 
     /// Returns the state of the node that a key names, if the node still belongs to that timer.
+    #[inline]
     pub(crate) fn state(&self, index: u32, generation: u64) -> Option<State> {
         let state = self.nodes.get(index)?.state.load();
         (state.generation() == generation).then_some(state)

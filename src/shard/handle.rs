@@ -77,6 +77,7 @@ impl<T> ShardHandle<T> {
     }
 
     /// Returns whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.
+    #[inline]
     pub(crate) fn owns(&self, key: Key<T>) -> bool {
         key.shard() == usize::from(self.id)
     }
@@ -100,6 +101,7 @@ impl<T> ShardHandle<T> {
     }
 
     /// Returns the owner's way to its own shard.
+    #[inline]
     pub(super) fn of_owner(&self) -> Producer<'_, T> {
         Producer { shard: self, thread: &self.owner }
     }
@@ -113,16 +115,19 @@ impl<T> ShardHandle<T> {
     }
 
     /// Returns the key of the timer that a node is held for.
+    #[inline]
     pub(crate) fn held_key(&self, index: u32) -> Key<T> {
         self.table.key(index, self.table.held_state(index).generation())
     }
 
     /// Returns the state behind a key, if it is not stale.
+    #[inline]
     pub(crate) fn state(&self, key: Key<T>) -> Option<State> {
         self.table.state(key.index(), self.table.generation(key))
     }
 
     /// Returns whether the timer that a key names has not ended.
+    #[inline]
     pub(crate) fn is_pending(&self, key: Key<T>) -> bool {
         self.state(key).is_some_and(State::is_live)
     }

@@ -60,23 +60,20 @@ impl<T> Producer<'_, T> {
     #[inline(always)] // or what comes back goes through memory
     pub(crate) fn schedule(self, deadline: u64, payload: T, held: bool) -> Scheduled<T> {
         let armed = self.arm(deadline, payload, held, true)?;
-        let key = self.announce(deadline, armed, held)?;
+        if let Some(payload) = self.announce(deadline, armed, held) {
+            return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+        }
         if held {
             self.thread.handles_made.add(1);
         }
-        Ok(key)
+        Ok(self.shard.table.key(armed.index, armed.generation))
     }
 
-    /// Ends a schedule: tells the owner of the timer. Refuses it if the shard is closed, unless `stop` has found the
-    /// timer and returned it: then it was accepted.
+    /// Ends a schedule: tells the owner of the timer. Returns the payload if the shard is closed, unless `stop` has
+    /// found the timer and returned it: then it was accepted.
     #[inline(always)]
-    fn announce(self, tick: u64, armed: Armed, held: bool) -> Scheduled<T> {
-        if !self.send(tick, armed.index, armed.mark) {
-            if let Some(payload) = self.take_back(armed, held) {
-                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
-            }
-        }
-        Ok(self.shard.table.key(armed.index, armed.generation))
+    fn announce(self, tick: u64, armed: Armed, held: bool) -> Option<T> {
+        if self.send(tick, armed.index, armed.mark) { None } else { self.take_back(armed, held) }
     }
 
     /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
@@ -204,7 +201,10 @@ impl<T> Producer<'_, T> {
     pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Scheduled<T> {
         let tick = repeat.course.tick();
         let armed = self.arm_periodic(repeat, true)?;
-        self.announce(tick, armed, false)
+        if let Some(payload) = self.announce(tick, armed, false) {
+            return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+        }
+        Ok(self.shard.table.key(armed.index, armed.generation))
     }
 
     /// Arms a periodic timer. `send`: a message will follow, for which there must be a slot.

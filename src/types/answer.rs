@@ -33,6 +33,7 @@ pub enum Cancel<T> {
 
 impl<T> Cancel<T> {
     #[cfg(feature = "threads")]
+    #[inline]
     pub(crate) fn from_payload(payload: Option<T>) -> Self {
         payload.map_or(Self::Lost, Self::Won)
     }
