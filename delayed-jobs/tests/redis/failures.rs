@@ -180,9 +180,7 @@ async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_asked_to_end_answers_and_gives_its_partitions_back() {
-    let scene = Scene::with(|settings| settings.lease = 30_000 * MS).await;
-    let first = scene.node().await;
-    scene.shared_by(1).await;
+    let (scene, first) = Scene::served_with(|settings| settings.lease = 30_000 * MS).await;
     let url = format!("{}/v1/deliveries?wait=50s", first.address());
     let waiting = tokio::spawn(async move { ask(&url, "POST", "", "").await });
     tokio::time::sleep(500 * MS).await;

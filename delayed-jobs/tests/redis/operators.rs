@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::process::Stdio;
 
-use delayed_jobs::When;
+use delayed_jobs::{Settings, When};
 use serde_json::{Value, json};
 
 use crate::servers::serve;
@@ -16,8 +16,8 @@ const WRITE: &str = "writes-0123456789";
 async fn tokens_read_or_write_and_are_exchanged_without_a_restart() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("read {READ}\nwrite {WRITE}\n")).unwrap();
-    let scene = Scene::with(|settings| settings.tokens = Some(file.path().to_owned())).await;
-    let node = scene.node().await;
+    let tokens = Some(file.path().to_owned());
+    let (_scene, node) = Scene::served_with(|settings| settings.tokens = tokens).await;
     let asks = async |method: &str, path: &str, token: &str| {
         let url = format!("{}{path}", node.address());
         let (status, body) = ask(&url, method, token, r#"{"delay": "1h"}"#).await;
@@ -57,11 +57,10 @@ async fn tokens_read_or_write_and_are_exchanged_without_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_refuse_new_jobs_with_429_until_there_is_room() {
-    let scene = Scene::with(|settings| {
+    let limit = |settings: &mut Settings| {
         (settings.max_pending, settings.max_unread) = (Some(5), Some(3));
-    })
-    .await;
-    let node = scene.node().await;
+    };
+    let (scene, node) = Scene::served_with(limit).await;
     let mut ids = Vec::new();
     for _ in 0..5 {
         let made = node.post("/v1/jobs", json!({ "delay": "1h" })).await;
@@ -129,12 +128,10 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_listed_by_state_key_and_time() {
     // Hundreds of requests: none of them may fail because this machine is busy.
-    let scene = Scene::with(|settings| {
+    let patient = |settings: &mut Settings| {
         (settings.lease, settings.patience) = (6_000 * MS, 3_000 * MS);
-    })
-    .await;
-    let node = scene.node().await;
-    scene.shared_by(1).await;
+    };
+    let (scene, node) = Scene::served_with(patient).await;
     let hour = now_ms() + 3_600_000;
     for n in 0..60 {
         // Several at one moment, which pages must be able to divide.

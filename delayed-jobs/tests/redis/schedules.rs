@@ -125,9 +125,7 @@ async fn two_nodes_that_believe_in_the_same_moment_make_one_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_goes_on_after_one_of_its_jobs_was_cancelled() {
     // The first job is beyond the window when it is cancelled.
-    let scene = Scene::with(|settings| settings.window = 1_000 * MS).await;
-    let _node = scene.node().await;
-    scene.shared_by(1).await;
+    let (scene, _node) = Scene::served_with(|settings| settings.window = 1_000 * MS).await;
     let (_, first) = scene.store.schedule(&every("tea", 1_800, "x")).await.unwrap();
     let job = scene.store.get_schedule("tea").await.unwrap().job;
     scene.store.cancel(&job).await.unwrap();

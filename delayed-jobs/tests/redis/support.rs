@@ -41,7 +41,11 @@ impl Scene {
 
     /// With a node in a process of its own that holds all partitions.
     pub(crate) async fn served() -> (Self, Api) {
-        let scene = Self::new().await;
+        Self::served_with(|_| {}).await
+    }
+
+    pub(crate) async fn served_with(change: impl FnOnce(&mut Settings)) -> (Self, Api) {
+        let scene = Self::with(change).await;
         let node = scene.node().await;
         scene.shared_by(1).await;
         (scene, node)
