@@ -2,10 +2,7 @@
 
 /// `1234567` as "1,234,567".
 pub(crate) fn count(value: u64) -> String {
-    match value {
-        0..1000 => value.to_string(),
-        _ => format!("{},{:03}", count(value / 1000), value % 1000),
-    }
+    indicatif::HumanCount(value).to_string()
 }
 
 /// A large number in three digits: "950", "12.3 k", "5.31 M".

@@ -62,7 +62,7 @@ pub(crate) fn replay(
         interrupt,
         done: 0,
         all: ops.len(),
-        progress: Progress::new(quiet),
+        progress: Progress::new(ops.len() as u64, quiet),
     };
     stage.meter.begin();
     for op in &ops {
@@ -222,7 +222,7 @@ impl Stage<'_> {
         if self.meter.is_due(at_s) {
             self.meter.take(at_s, counts);
         }
-        self.progress.at(|| {
+        self.progress.at(done as u64, || {
             let [accepted, cancelled, fired] = counts;
             format!(
                 "{done}/{all} operations  {accepted} scheduled  {cancelled} cancelled  {fired} fired"

@@ -124,7 +124,7 @@ impl Part<'_> {
                 Producer::<P, G>::new(timer.clone(), writer, live, self, number)
             });
         let producers = producers.collect::<Result<Vec<_>, _>>()?;
-        let mut progress = Progress::new(self.quiet);
+        let mut progress = Progress::new(self.duration.as_millis() as u64, self.quiet);
         let halt = Interrupt::default();
         meter.begin();
 
@@ -147,7 +147,7 @@ impl Part<'_> {
                 let at_s = meter.elapsed_s();
                 if meter.is_due(at_s) {
                     meter.take(at_s, counts());
-                    progress.at(|| self.line(&meter.samples));
+                    progress.at((at_s * 1000.0) as u64, || self.line(&meter.samples));
                 }
                 thread::sleep(LOOK_EVERY);
             }

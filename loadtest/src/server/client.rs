@@ -171,7 +171,7 @@ impl<'a> Clients<'a> {
         let Totals { opened, closed, echoed, .. } = self.totals;
         let (open, at) = (self.totals.open(), meter.elapsed_s());
         meter.take(at, [opened, closed, echoed]);
-        progress.at(|| {
+        progress.at((at * 1000.0) as u64, || {
             let phase = if self.is_silent { "all silent" } else { "load" };
             let (open, closed, echo) = (count(open), count(closed), bytes(echoed));
             format!("{at:.1} s {phase}  {open} open  {closed} closed  {echo} of echo")

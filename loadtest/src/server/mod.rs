@@ -35,7 +35,7 @@ pub(crate) fn run(
     shortage.iter().for_each(|note| eprintln!("note: {note}"));
     let length = options.duration + options.idle_timeout;
     let mut meter = Meter::new(length);
-    let mut progress = Progress::new(quiet);
+    let mut progress = Progress::new(length.as_millis() as u64, quiet);
     let failed = |error| Failure::System(format!("the server or a client has failed: {error}"));
     let told = options.tell_server.unwrap_or(options.idle_timeout);
     let server = Server::start(told, options.loops).map_err(failed)?;
