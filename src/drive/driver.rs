@@ -244,7 +244,9 @@ impl<W: Wheel> Driver<W> {
             }
             let more = self.take_due(to, BATCH.min(*left));
             if !self.due.is_empty() {
-                self.due.iter().for_each(|entry| store.prefetch(entry));
+                for entry in &self.due {
+                    store.prefetch(entry);
+                }
                 return true;
             }
             if !more {

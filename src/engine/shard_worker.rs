@@ -385,7 +385,12 @@ pub(super) fn is_inside(engine: u64) -> bool {
 fn replace(old: u64, new: u64) {
     let _ = INSIDE.try_with(|inside| {
         let mut engines = inside.get();
-        engines.iter_mut().find(|engine| **engine == old).into_iter().for_each(|it| *it = new);
+        for engine in &mut engines {
+            if *engine == old {
+                *engine = new;
+                break;
+            }
+        }
         inside.set(engines);
     });
 }
