@@ -51,9 +51,10 @@ macro_rules! leads_to_its_engine {
 
             #[inline]
             fn deref(&self) -> &Inner<T> {
-                // SAFETY: the engine is freed after the last `EngineOwner` was dropped, and after the last handle. Counted
-                // `TimerRef`s have an `EngineOwner` together, one that is not (`uncounted`) is used while a worker has
-                // one. The owner of an `EngineRef` is counted as made and not as dropped, or the engine is static.
+                // SAFETY: the engine is freed after the last `EngineOwner` was dropped, and after the last handle.
+                // Counted `TimerRef`s have an `EngineOwner` together, one that is not (`uncounted`) is used while a
+                // worker has one. The owner of an `EngineRef` is counted as made and not as dropped, or the engine is
+                // static.
                 unsafe { self.0.as_ref() }
             }
         }

@@ -1,7 +1,8 @@
 //! From a timer that has fired to its handler, and the calls of a periodic timer.
 //!
-//! A periodic timer is confirmed before its handler is called, and sent on after it. Everything else is as with other timers: one key, one `cancel`, one `reschedule`. A call counts as one timer
-//! fired, and the next one as one scheduled; the permit under `max_pending` is kept from schedule to end.
+//! A periodic timer is confirmed before its handler is called, and sent on after it. Everything else is as with other
+//! timers: one key, one `cancel`, one `reschedule`. A call counts as one timer fired, and the next one as one
+//! scheduled; the permit under `max_pending` is kept from schedule to end.
 
 use super::owner::Owner;
 use crate::contain;

@@ -91,10 +91,10 @@ macro_rules! setters {
             /// Sets how much longer than until the next deadline a worker may sleep, or `poll_timeout` lets a loop
             /// sleep, so that timers that are due close together share a wake-up. Default: none.
             ///
-            /// No timer is early, and each is late by up to the slack more than without it; `next_deadline` stays exact.
-            /// An owner that sleeps is still woken for a deadline that is earlier than all pending ones. For fine ticks:
-            /// a sleep costs some 8 us of CPU time, and without slack there is one for each tick at which something is
-            /// due. A worker that spins has no slack.
+            /// No timer is early, and each is late by up to the slack more than without it; `next_deadline` stays
+            /// exact. An owner that sleeps is still woken for a deadline that is earlier than all pending ones. For
+            /// fine ticks: a sleep costs some 8 us of CPU time, and without slack there is one for each tick at which
+            /// something is due. A worker that spins has no slack.
             pub fn slack(self, slack: core::time::Duration) -> Self;
         }
 

@@ -68,8 +68,8 @@ impl Pass {
         Sweep { examined, removed: examined - kept, cycle_done }
     }
 
-    /// Removes what `mask` says from a chunk, fills the packed chunk up with what is left, and leaves the rest in place;
-    /// how many entries are left.
+    /// Removes what `mask` says from a chunk, fills the packed chunk up with what is left, and leaves the rest in
+    /// place; how many entries are left.
     fn pack<const N: usize>(
         &mut self,
         chunks: &mut Chunks<N>,
