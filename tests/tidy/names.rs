@@ -1,7 +1,24 @@
 //! What the documents and the seeded bugs name exists: files, tests and models; and each model says what must hold.
 
-use super::{assert_none, files_below, is_word, prose::pages, quoted, read, root};
+use super::{assert_none, files_below, is_word, quoted, read, root};
 use std::collections::BTreeSet;
+
+/// The hand-written pages.
+fn pages() -> Vec<String> {
+    let mut pages: Vec<String> =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(String::from).into();
+    for folder in ["docs", "docs/performance", "loom-tests", "fuzz", "delayed-jobs", "adapters"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("the folder exists") {
+            let name = entry.expect("it can be read").file_name().into_string().expect("a name");
+            // Tables that programs print.
+            if name.ends_with(".md") && !["comparison.md", "idle-connections.md"].contains(&&*name)
+            {
+                pages.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    pages
+}
 
 /// Whether it can be looked up: no pattern, no option, no code.
 fn is_plain(text: &str) -> bool {
