@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the library, and the adapters, with no feature, each one, each two of them, and all; warnings are errors.
+# Checks the library, and `tickwheel-util`, with no feature, each one, each two of them, and all; warnings are errors.
 #
 #   scripts/features.sh          all of that
 #   scripts/features.sh each     without the pairs, as CI does

@@ -11,7 +11,7 @@
 //! | `threads` | polls, waker changes, drops and stops that race with the workers |
 //! | `together` | wakers of one turn: called together, in order |
 //!
-//! The same futures on tokio, smol and others: the workspace member `adapters`.
+//! The same futures on tokio, smol and others: the workspace member `util`.
 
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 fn pages() -> Vec<String> {
     let mut pages: Vec<String> =
         ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(String::from).into();
-    for folder in ["docs", "docs/performance", "loom-tests", "fuzz", "delayed-jobs", "adapters"] {
+    for folder in ["docs", "docs/performance", "loom-tests", "fuzz", "delayed-jobs", "util"] {
         for entry in std::fs::read_dir(root().join(folder)).expect("the folder exists") {
             let name = entry.expect("it can be read").file_name().into_string().expect("a name");
             // Tables that programs print.
@@ -29,7 +29,7 @@ fn is_plain(text: &str) -> bool {
 fn is_path(text: &str) -> bool {
     let top = text.split_once('/').map_or("", |(top, _)| top);
     let folders =
-        "src tests examples docs scripts loom-tests fuzz benches loadtest adapters delayed-jobs";
+        "src tests examples docs scripts loom-tests fuzz benches loadtest util delayed-jobs";
     is_plain(text) && folders.split(' ').any(|folder| folder == top)
 }
 
@@ -51,7 +51,7 @@ fn is_test(text: &str) -> bool {
 /// The names of all functions, modules and files in which there may be tests.
 fn known() -> BTreeSet<String> {
     let folders =
-        ["src", "tests", "loom-tests/models", "loadtest", "adapters", "benches", "delayed-jobs"];
+        ["src", "tests", "loom-tests/models", "loadtest", "util", "benches", "delayed-jobs"];
     let mut known = BTreeSet::new();
     for path in folders.iter().flat_map(|folder| files_below(folder)) {
         for line in read(&path).lines() {
