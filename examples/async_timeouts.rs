@@ -17,7 +17,10 @@ async fn call(server: &str, takes: Duration) -> String {
 async fn requests() -> std::io::Result<()> {
     let limit = Duration::from_millis(50);
 
-    println!("{}", timeout(limit, call("fast", Duration::from_millis(5))).await?);
+    println!(
+        "{}",
+        timeout(limit, call("fast", Duration::from_millis(5))).await?
+    );
 
     let slow = timeout(limit, call("slow", Duration::from_secs(3600))).await;
     assert!(slow.is_err());

@@ -48,7 +48,9 @@ where
         let timer = Builder::new().build_with(move |expired: Expired<K>| {
             let mut map = lock(&handlers);
             // While the handler waited for the lock, the entry may have been overwritten or removed.
-            let is_own = map.get(&expired.payload).is_some_and(|entry| entry.timer == expired.key);
+            let is_own = map
+                .get(&expired.payload)
+                .is_some_and(|entry| entry.timer == expired.key);
             let removed = is_own.then(|| map.remove(&expired.payload));
             drop(map);
             // The value is dropped outside of the lock.
@@ -68,7 +70,14 @@ where
             Some(moved) => moved,
             None => self.timer.schedule_key(until, key.clone())?,
         };
-        let replaced = map.insert(key, Entry { value, until, timer });
+        let replaced = map.insert(
+            key,
+            Entry {
+                value,
+                until,
+                timer,
+            },
+        );
         drop(map);
         drop(replaced);
         Ok(())
@@ -77,7 +86,9 @@ where
     /// The value, if its time is not up.
     fn get(&self, key: &K) -> Option<V> {
         let map = lock(&self.map);
-        map.get(key).filter(|entry| self.timer.now() < entry.until).map(|entry| entry.value.clone())
+        map.get(key)
+            .filter(|entry| self.timer.now() < entry.until)
+            .map(|entry| entry.value.clone())
     }
 
     /// Takes an entry out, if there is one whose time is not up.
@@ -103,12 +114,18 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     cache.put("removed", 3, ms(60_000))?;
     cache.put("refreshed", 4, ms(60_000))?;
     let short = cache.get(&"short");
-    assert!(short == Some(1) || cache.timer.now() >= begun + ms(50), "gone only after its time");
+    assert!(
+        short == Some(1) || cache.timer.now() >= begun + ms(50),
+        "gone only after its time"
+    );
     assert_eq!(cache.remove(&"removed"), Some(3));
     while cache.len() > 1 {
         sleep(ms(1));
     }
-    assert_eq!((cache.get(&"short"), cache.get(&"refreshed")), (None, Some(4)));
+    assert_eq!(
+        (cache.get(&"short"), cache.get(&"refreshed")),
+        (None, Some(4))
+    );
     println!("one entry expired, one was removed, the refreshed one lives");
     println!("timers pending: {}", cache.timer.pending());
     Ok(())

@@ -14,7 +14,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let remote = timer.remote();
     let other = std::thread::spawn(move || {
         // Wakes the loop if it sleeps beyond this deadline.
-        remote.schedule(Duration::from_millis(5), "from another thread").is_ok()
+        remote
+            .schedule(Duration::from_millis(5), "from another thread")
+            .is_ok()
     });
 
     let mut fired = Vec::new();

@@ -22,7 +22,12 @@ fn debounce() -> Result<(), Box<dyn std::error::Error>> {
         event(&mut timer, &mut armed, at(ms));
     }
     assert_eq!(timer.poll(at(89), |_| ()).fired, 0);
-    assert_eq!(timer.poll(at(90), |saved| println!("{}", saved.payload)).fired, 1);
+    assert_eq!(
+        timer
+            .poll(at(90), |saved| println!("{}", saved.payload))
+            .fired,
+        1
+    );
     Ok(())
 }
 

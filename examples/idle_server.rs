@@ -25,7 +25,8 @@ const TIMER: Token = Token(1);
 
 fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(256));
-    poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+    poll.registry()
+        .register(&mut listener, LISTENER, Interest::READABLE)?;
     let mut timer = Settings::new().build_with_mio(poll.registry(), TIMER)?;
     // Streams, and the keys of the timers that close them.
     let mut connections = HashMap::new();
@@ -43,13 +44,16 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
                 // An error: there is no other client, or no descriptor for it, or it has gone again.
                 while let Ok((mut stream, _)) = listener.accept() {
                     let token = tokens.next().ok_or("there are no more tokens")?;
-                    poll.registry().register(&mut stream, token, Interest::READABLE)?;
+                    poll.registry()
+                        .register(&mut stream, token, Interest::READABLE)?;
                     let idle = timer.schedule(timer.now(), IDLE, token)?;
                     connections.insert(token, (stream, idle));
                 }
             }
             // The listener and the timer are none, and this one may have been closed since the event.
-            let Some((stream, idle)) = connections.get_mut(&token) else { continue };
+            let Some((stream, idle)) = connections.get_mut(&token) else {
+                continue;
+            };
             if matches!(echo(stream), Ok(true)) {
                 timer.reschedule(timer.now(), *idle, IDLE);
             } else {
@@ -61,7 +65,10 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
         let now = timer.now();
         // If more is due than one call may fire, the next timeout is zero.
         timer.poll(now, |expired| {
-            println!("closing connection {} after {IDLE:?} of silence", expired.payload.0);
+            println!(
+                "closing connection {} after {IDLE:?} of silence",
+                expired.payload.0
+            );
             // Dropping the stream closes it and takes it out of the poll.
             connections.remove(&expired.payload);
         });
@@ -98,8 +105,15 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         client.write_all(b"hello")?;
         client.read_exact(&mut [0; 5])?;
     }
-    assert_eq!(client.read(&mut [0; 5])?, 0, "the server closes the connection");
-    println!("the client was closed {:?} after its last word", last.elapsed());
+    assert_eq!(
+        client.read(&mut [0; 5])?,
+        0,
+        "the server closes the connection"
+    );
+    println!(
+        "the client was closed {:?} after its last word",
+        last.elapsed()
+    );
     assert!(last.elapsed() >= IDLE, "never early");
     Ok(())
 }

@@ -45,10 +45,17 @@ fn limiter(ended: &Sender<(u32, End)>) -> Result<Timer<Event>, BuildError> {
                     end(call, End::Made { tries });
                     timer.schedule_key(WINDOW, Event::TokenBack)
                 }
-                Event::Try { call, tries: MOST_TRIES } => return end(call, End::GivenUp),
-                Event::Try { call, tries } => {
-                    timer.schedule_key(pause(call, tries), Event::Try { call, tries: tries + 1 })
-                }
+                Event::Try {
+                    call,
+                    tries: MOST_TRIES,
+                } => return end(call, End::GivenUp),
+                Event::Try { call, tries } => timer.schedule_key(
+                    pause(call, tries),
+                    Event::Try {
+                        call,
+                        tries: tries + 1,
+                    },
+                ),
             };
             if let Err(error) = scheduled {
                 eprintln!("{error}"); // the engine is stopped: `stop` has returned the other timers
@@ -79,7 +86,10 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
             End::Made { .. } => later += 1,
             End::GivenUp => given_up += 1,
         }
-        assert!(!std::mem::replace(&mut seen[call as usize], true), "call {call} ended twice");
+        assert!(
+            !std::mem::replace(&mut seen[call as usize], true),
+            "call {call} ended twice"
+        );
     }
     println!("{at_once} calls at once, {later} later, {given_up} given up");
     assert!(at_once >= 1 && later >= 1 && at_once + later + given_up == calls);

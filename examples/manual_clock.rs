@@ -10,11 +10,13 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let alarms = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&alarms);
     // `Drive::Manual`: no threads; timers fire inside of `turn`, in this thread.
-    let timer = Builder::new().shards(1).clock(clock.clone()).drive(Drive::Manual).build_with(
-        move |_: Expired<&str>| {
+    let timer = Builder::new()
+        .shards(1)
+        .clock(clock.clone())
+        .drive(Drive::Manual)
+        .build_with(move |_: Expired<&str>| {
             seen.fetch_add(1, Ordering::Relaxed);
-        },
-    )?;
+        })?;
 
     timer.schedule_key(Duration::from_secs(3600), "lease expires")?;
     clock.advance(Duration::from_secs(3600) - Duration::from_millis(1));

@@ -13,7 +13,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         move |_: &Timer<u64>, expired: Expired<u64>| {
             fired += 1;
             sum += expired.payload;
-            sender.send((shard, fired, sum)).expect("main listens until the end");
+            sender
+                .send((shard, fired, sum))
+                .expect("main listens until the end");
         }
     })?;
     // A thread keeps to one shard, so several threads share no lock and no counter.

@@ -55,7 +55,9 @@ impl Purgatory {
         log.waiting.retain(|(least, timeout)| {
             if *least <= bytes {
                 let fetch = timeout.cancel().into_payload();
-                fetch.into_iter().for_each(|fetch| _ = fetch.send(Some(bytes)));
+                fetch
+                    .into_iter()
+                    .for_each(|fetch| _ = fetch.send(Some(bytes)));
             }
             timeout.is_pending()
         });
@@ -73,7 +75,10 @@ impl Purgatory {
                 Some(bytes) => assert!(bytes >= least),
                 None => late += 1,
             }
-            assert!(answers.recv().is_err(), "one answer, and then nobody has the request");
+            assert!(
+                answers.recv().is_err(),
+                "one answer, and then nobody has the request"
+            );
         }
         Ok(late)
     }
@@ -82,18 +87,28 @@ impl Purgatory {
 pub(crate) fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let time_out = |late: Expired<Fetch>| _ = late.payload.send(None);
     let timer = Builder::new().shards(1).build_with(time_out)?;
-    let purgatory = Purgatory { timer, log: Mutex::default() };
+    let purgatory = Purgatory {
+        timer,
+        log: Mutex::default(),
+    };
     let late = thread::scope(|scope| {
-        let consumers: Vec<_> = (0..8).map(|_| scope.spawn(|| purgatory.consume())).collect();
+        let consumers: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| purgatory.consume()))
+            .collect();
         for _ in 0..1000 {
             purgatory.append(10);
             thread::sleep(Duration::from_micros(50));
         }
-        let ends = consumers.into_iter().map(|consumer| consumer.join().expect("none panics"));
+        let ends = consumers
+            .into_iter()
+            .map(|consumer| consumer.join().expect("none panics"));
         ends.sum::<Result<u32, _>>()
     })?;
     println!("{} requests were served, {late} timed out", 800 - late);
     assert!((200..=792).contains(&late));
-    assert!(purgatory.timer.stop()?.is_empty(), "each request has been answered");
+    assert!(
+        purgatory.timer.stop()?.is_empty(),
+        "each request has been answered"
+    );
     Ok(())
 }

@@ -36,7 +36,9 @@ fn with_jitter(pause: Duration) -> Duration {
 /// Waits for a response, at most for `pause`; returns the number of its request, and its text.
 fn receive(socket: &UdpSocket, pause: Duration) -> Option<(usize, String)> {
     let mut datagram = [0; 1500];
-    socket.set_read_timeout(Some(pause.max(Duration::from_millis(1)))).ok()?;
+    socket
+        .set_read_timeout(Some(pause.max(Duration::from_millis(1))))
+        .ok()?;
     // An error: the time is over, a signal has come, or nobody listens. The next attempt will see.
     let length = socket.recv(&mut datagram).ok()?;
     let response = String::from_utf8_lossy(&datagram[..length]);
@@ -62,14 +64,27 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     socket.connect(server.local_addr()?)?;
     std::thread::spawn(move || serve(&server));
 
-    let (mut timer, mut requests) =
-        (LocalTimer::new(Duration::from_millis(1))?, HashMap::<_, Request>::new());
+    let (mut timer, mut requests) = (
+        LocalTimer::new(Duration::from_millis(1))?,
+        HashMap::<_, Request>::new(),
+    );
     let start = Time::from(Instant::now());
-    for (id, text) in ["one", "two", "three", "silence", "four"].into_iter().enumerate() {
+    for (id, text) in ["one", "two", "three", "silence", "four"]
+        .into_iter()
+        .enumerate()
+    {
         let (attempts, deadline) = (0, start + LIMIT);
         // The first attempt is due at once.
         let timer = timer.schedule(start, start, id)?;
-        requests.insert(id, Request { text, attempts, deadline, timer });
+        requests.insert(
+            id,
+            Request {
+                text,
+                attempts,
+                deadline,
+                timer,
+            },
+        );
     }
     let mut ended = Vec::new();
     // Each request has a timer.
@@ -82,7 +97,11 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
         let now = Time::from(Instant::now());
-        for id in timer.expired(now).map(|due| due.payload).collect::<Vec<_>>() {
+        for id in timer
+            .expired(now)
+            .map(|due| due.payload)
+            .collect::<Vec<_>>()
+        {
             let request = requests.get_mut(&id).expect("a response cancels the timer");
             if now >= request.deadline {
                 ended.extend(requests.remove(&id).map(|request| (request, None)));
@@ -96,9 +115,16 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     for (Request { text, attempts, .. }, response) in &ended {
-        println!("{text}: {attempts} attempts, {}", response.as_deref().unwrap_or("no answer"));
+        println!(
+            "{text}: {attempts} attempts, {}",
+            response.as_deref().unwrap_or("no answer")
+        );
         assert_eq!(response.is_none(), *text == "silence");
     }
-    assert_eq!((ended.len(), timer.pending()), (5, 0), "no timer is left behind");
+    assert_eq!(
+        (ended.len(), timer.pending()),
+        (5, 0),
+        "no timer is left behind"
+    );
     Ok(())
 }

@@ -10,10 +10,15 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let timeout = timer.run_after(Duration::from_secs(5), || println!("the request timed out"))?;
     // The answer came: from here on the timeout cannot fire. Dropping the handle would not cancel it.
     assert!(timeout.cancel().won());
-    assert!(!timeout.cancel().won(), "only one of cancel and fire wins, and only once");
+    assert!(
+        !timeout.cancel().won(),
+        "only one of cancel and fire wins, and only once"
+    );
 
     let (sender, fired) = std::sync::mpsc::channel();
-    timer.run_after(Duration::from_millis(20), move || sender.send("20 ms later").unwrap_or(()))?;
+    timer.run_after(Duration::from_millis(20), move || {
+        sender.send("20 ms later").unwrap_or(())
+    })?;
     println!("{}", fired.recv()?);
 
     timer.run_after(Duration::from_secs(3600), || println!("an hour later"))?;

@@ -33,7 +33,9 @@ fn simulate(agents: u32, load: f64, patience: Duration) -> (u32, Duration) {
     let (mut idle_agents, mut arrived, mut served, mut lost) = (agents, 0, 0, 0);
     let mut total_wait = Duration::ZERO;
     let limit = "this timer has no limit";
-    timer.schedule(Time::ZERO, Duration::ZERO, Event::Arrival).expect(limit);
+    timer
+        .schedule(Time::ZERO, Duration::ZERO, Event::Arrival)
+        .expect(limit);
     // The whole of the main loop: go to the next event, handle it.
     while let Some(next) = timer.next_deadline() {
         timer.poll_with(next, |timer, expired| {
@@ -55,7 +57,9 @@ fn simulate(agents: u32, load: f64, patience: Duration) -> (u32, Duration) {
                 Event::HangsUp { caller } => lost += u32::from(waiting.remove(&caller).is_some()),
             }
             if idle_agents > 0 {
-                let Some((_, (since, timeout))) = waiting.pop_first() else { return };
+                let Some((_, (since, timeout))) = waiting.pop_first() else {
+                    return;
+                };
                 timer.cancel(timeout);
                 (idle_agents, served) = (idle_agents - 1, served + 1);
                 total_wait += now - since;
@@ -100,6 +104,9 @@ pub(crate) fn main() {
         );
         assert!(none == 0 && lost > 0);
         let ratio = wait.as_secs_f64() / expected.as_secs_f64();
-        assert!((ratio - 1.0).abs() < 0.1, "further from theory than chance allows");
+        assert!(
+            (ratio - 1.0).abs() < 0.1,
+            "further from theory than chance allows"
+        );
     }
 }

@@ -16,7 +16,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (sender, alarms) = mpsc::channel();
     let timer = Builder::new().tick(Duration::from_millis(1)).build_with(
         move |expired: Expired<Alarm>| {
-            sender.send((expired.payload, expired.lateness)).expect("main listens until the end");
+            sender
+                .send((expired.payload, expired.lateness))
+                .expect("main listens until the end");
         },
     )?;
 

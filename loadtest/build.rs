@@ -4,7 +4,16 @@ use std::process::Command;
 
 fn main() {
     // The commit alone, without the name of a tag; "-dirty" for changes that are not committed.
-    let commit = said_by("git", &["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    let commit = said_by(
+        "git",
+        &[
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ],
+    );
     let commit = commit.unwrap_or_else(|| "unknown".to_owned());
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let compiler = said_by(&rustc, &["--version"]).unwrap_or_else(|| "unknown".to_owned());
@@ -24,5 +33,8 @@ fn main() {
 fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    text.lines().next().map(str::to_owned).filter(|_| output.status.success())
+    text.lines()
+        .next()
+        .map(str::to_owned)
+        .filter(|_| output.status.success())
 }

@@ -39,13 +39,17 @@ pub(crate) fn drop_payload<T>(payload: T) {
 
 /// Like [`call`], where no caller hears of the message: an error says that `what` panicked.
 pub(crate) fn catch_and_log<R>(what: impl fmt::Display, f: impl FnOnce() -> R) -> Option<R> {
-    call(f).map_err(|message| error(format_args!("{what} panicked: {message}"))).ok()
+    call(f)
+        .map_err(|message| error(format_args!("{what} panicked: {message}")))
+        .ok()
 }
 
 /// Drops each value by itself, so that the first panic among their destructors is not the last drop.
 #[cfg(feature = "threads")]
 pub(crate) fn drop_each<V>(what: &str, values: impl IntoIterator<Item = V>) {
-    values.into_iter().for_each(|value| drop_quietly(what, value));
+    values
+        .into_iter()
+        .for_each(|value| drop_quietly(what, value));
 }
 
 /// Logs an error. Loggers are the user's, too.
@@ -78,7 +82,10 @@ pub(crate) fn log_guarded(f: impl FnOnce()) {
         static SAYING: Cell<bool> = const { Cell::new(false) };
     }
     // At a thread's end it may be gone, where the system's thread-locals all have destructors.
-    if !SAYING.try_with(|saying| saying.replace(true)).unwrap_or(false) {
+    if !SAYING
+        .try_with(|saying| saying.replace(true))
+        .unwrap_or(false)
+    {
         // There is nowhere left to say that the logger panicked; the panic hook has.
         let _ = call(f);
         let _ = SAYING.try_with(|saying| saying.set(false));
@@ -117,7 +124,10 @@ pub(crate) struct Contained<V> {
 #[cfg(feature = "threads")]
 impl<V> Contained<V> {
     pub(crate) fn new(what: &'static str, value: V) -> Self {
-        Self { value: Some(value), what }
+        Self {
+            value: Some(value),
+            what,
+        }
     }
 
     pub(crate) fn get(&self) -> Option<&V> {
@@ -161,8 +171,14 @@ mod tests {
     fn a_panic_becomes_its_message() {
         assert_eq!(call(|| 7), Ok(7));
         assert_eq!(call(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
-        assert_eq!(call(|| panic!("number {}", 7)), Err::<(), _>("number 7".to_owned()));
-        assert_eq!(call(|| std::panic::panic_any(7)), Err::<(), _>("no message".to_owned()));
+        assert_eq!(
+            call(|| panic!("number {}", 7)),
+            Err::<(), _>("number 7".to_owned())
+        );
+        assert_eq!(
+            call(|| std::panic::panic_any(7)),
+            Err::<(), _>("no message".to_owned())
+        );
     }
 
     #[test]

@@ -142,7 +142,10 @@ mod futures;
 mod models;
 
 #[cfg(all(test, feature = "threads", target_os = "linux", not(tickwheel_loom)))]
-#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[allow(
+    dead_code,
+    reason = "shared with other programs, each of which uses a part"
+)]
 #[path = "../tests/support/system.rs"]
 mod system;
 

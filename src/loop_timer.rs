@@ -21,7 +21,12 @@ pub struct Poll {
 
 impl Poll {
     pub(crate) fn new(turn: TurnState, now: Time) -> Self {
-        Self { turn, now, has_clock: false, exhausted: false }
+        Self {
+            turn,
+            now,
+            has_clock: false,
+            exhausted: false,
+        }
     }
 }
 
@@ -246,7 +251,12 @@ impl<'a, F: LoopTimer> Expirations<'a, F> {
 
     #[inline]
     fn end(&mut self) -> Polled {
-        let Some(mut poll) = self.poll.take() else { return Polled { fired: 0, more: false } };
+        let Some(mut poll) = self.poll.take() else {
+            return Polled {
+                fired: 0,
+                more: false,
+            };
+        };
         self.timer.after_handler(&mut poll);
         // Left half-way: more may be due.
         poll.turn.cut_short |= !poll.exhausted;

@@ -23,7 +23,13 @@ macro_rules! survives {
     )+};
 }
 #[cfg(feature = "threads")]
-survives!(Timer<T>, WeakTimer<T>, TimerHandle<T>, Submitter<'_, T>, Remote<T>);
+survives!(
+    Timer<T>,
+    WeakTimer<T>,
+    TimerHandle<T>,
+    Submitter<'_, T>,
+    Remote<T>
+);
 
 #[cfg(feature = "threads")]
 impl<T: UnwindSafe> UnwindSafe for EventLoopTimer<T> {}

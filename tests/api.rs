@@ -50,7 +50,12 @@ struct SendOnly(#[allow(dead_code, reason = "only its type matters")] std::cell:
 #[test]
 fn whatever_the_payload_handles_cross_threads_and_keys_are_plain_data() {
     send_and_sync::<(Timer<SendOnly>, TimerHandle<SendOnly>, Remote<SendOnly>)>();
-    send_and_sync::<(Key<std::rc::Rc<u8>>, Key<std::cell::Cell<u8>>, ManualClock, Stats)>();
+    send_and_sync::<(
+        Key<std::rc::Rc<u8>>,
+        Key<std::cell::Cell<u8>>,
+        ManualClock,
+        Stats,
+    )>();
     copy::<(Key<String>, RawKey, Expired<u64>, Unfired<u64>, Cancel<u64>)>();
     assert!(is!(Timer<SendOnly>: Clone) && !is!(TimerHandle<u64>: Clone));
     assert!(!is!(Timer<std::rc::Rc<u8>>: Send) && !is!(TimerHandle<std::rc::Rc<u8>>: Sync));
@@ -62,7 +67,12 @@ fn whatever_the_payload_handles_cross_threads_and_keys_are_plain_data() {
 fn a_panic_beside_a_timer_leaves_it_usable() {
     unwind_safe::<(Timer<SendOnly>, TimerHandle<SendOnly>, TimerGuard<SendOnly>)>();
     ref_unwind_safe::<(Timer<SendOnly>, TimerHandle<SendOnly>, TimerGuard<SendOnly>)>();
-    unwind_safe::<(WeakTimer<SendOnly>, Remote<SendOnly>, Key<SendOnly>, Submitter<SendOnly>)>();
+    unwind_safe::<(
+        WeakTimer<SendOnly>,
+        Remote<SendOnly>,
+        Key<SendOnly>,
+        Submitter<SendOnly>,
+    )>();
     ref_unwind_safe::<(WeakTimer<SendOnly>, Remote<SendOnly>, Key<SendOnly>)>();
     unwind_safe::<(EventLoopTimer<u64>, LocalTimer<u64>, FixedTimer<u64>)>();
     ref_unwind_safe::<(EventLoopTimer<u64>, Sleep)>();
@@ -72,12 +82,28 @@ fn a_panic_beside_a_timer_leaves_it_usable() {
 
 #[test]
 fn sizes_are_pinned() {
-    assert_eq!((size_of::<Key<String>>(), align_of::<Key<String>>()), (12, 4));
-    assert_eq!((size_of::<Option<Key<u8>>>(), size_of::<Option<RawKey>>()), (12, 12));
-    assert_eq!(size_of::<Option<(Key<u64>, u32)>>(), 16, "a key packs well beside other data");
+    assert_eq!(
+        (size_of::<Key<String>>(), align_of::<Key<String>>()),
+        (12, 4)
+    );
+    assert_eq!(
+        (size_of::<Option<Key<u8>>>(), size_of::<Option<RawKey>>()),
+        (12, 12)
+    );
+    assert_eq!(
+        size_of::<Option<(Key<u64>, u32)>>(),
+        16,
+        "a key packs well beside other data"
+    );
     assert!(size_of::<TimerHandle<u64>>() <= 24);
-    assert!(size_of::<TimerHandle<[u8; 1000]>>() <= 24, "a handle does not hold the payload");
-    assert_eq!(size_of::<Option<TimerHandle<u64>>>(), size_of::<TimerHandle<u64>>());
+    assert!(
+        size_of::<TimerHandle<[u8; 1000]>>() <= 24,
+        "a handle does not hold the payload"
+    );
+    assert_eq!(
+        size_of::<Option<TimerHandle<u64>>>(),
+        size_of::<TimerHandle<u64>>()
+    );
     assert_eq!(size_of::<Timer<u64>>(), size_of::<usize>());
     assert_eq!(size_of::<Time>(), 8);
     assert_eq!(size_of::<TimerTask>(), 4 * size_of::<usize>());
@@ -93,7 +119,11 @@ fn errors_are_send_sync_and_static() {
     error::<StopError>();
     error::<TurnError>();
     const fn of_any_payload<T: Send + Sync + 'static>() {}
-    of_any_payload::<(ScheduleError<u64>, ScheduleError<TimerTask>, ScheduleError<SendOnly>)>();
+    of_any_payload::<(
+        ScheduleError<u64>,
+        ScheduleError<TimerTask>,
+        ScheduleError<SendOnly>,
+    )>();
     assert!(!is!(ScheduleError<std::rc::Rc<u8>>: Send));
     // `?` works in a function that returns any error, whatever the payload is.
     fn boxed(
@@ -101,9 +131,14 @@ fn errors_are_send_sync_and_static() {
     ) -> Result<Key<SendlessDebug>, Box<dyn Error + Send + Sync>> {
         Ok(timer.schedule_key(HOUR, SendlessDebug)?)
     }
-    let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
+    let timer = one_shard()
+        .build_with(|_: Expired<SendlessDebug>| ())
+        .unwrap();
     timer.stop().unwrap();
-    let error = boxed(&timer).unwrap_err().downcast::<ScheduleError<SendlessDebug>>().unwrap();
+    let error = boxed(&timer)
+        .unwrap_err()
+        .downcast::<ScheduleError<SendlessDebug>>()
+        .unwrap();
     assert_eq!(ScheduleErrorKind::from(*error), ScheduleErrorKind::Stopped);
 }
 
@@ -114,18 +149,35 @@ struct SendlessDebug;
 #[track_caller]
 fn says(text: impl ToString, parts: &[&str]) {
     let text = text.to_string();
-    assert!(parts.iter().all(|part| text.contains(part)), "{text:?} lacks one of {parts:?}");
+    assert!(
+        parts.iter().all(|part| text.contains(part)),
+        "{text:?} lacks one of {parts:?}"
+    );
 }
 
 #[test]
 fn debug_does_not_need_a_payload_that_can_be_printed() {
-    let timer = one_shard().build_with(|_: Expired<SendlessDebug>| ()).unwrap();
+    let timer = one_shard()
+        .build_with(|_: Expired<SendlessDebug>| ())
+        .unwrap();
     let timeout = timer.schedule(HOUR, SendlessDebug).unwrap();
-    says(format!("{:?}", timer), &["Timer", "Started", "shards: 1", "tick: 1ms"]);
-    says(format!("{:?}", timeout), &["TimerHandle", "Key(0:", "Pending"]);
-    says(format!("{:?}", timer.stats()), &["scheduled: 1", "lateness"]);
+    says(
+        format!("{:?}", timer),
+        &["Timer", "Started", "shards: 1", "tick: 1ms"],
+    );
+    says(
+        format!("{:?}", timeout),
+        &["TimerHandle", "Key(0:", "Pending"],
+    );
+    says(
+        format!("{:?}", timer.stats()),
+        &["scheduled: 1", "lateness"],
+    );
     says(format!("{:?}", TimerTask::new(|| ())), &["TimerTask"]);
-    says(format!("{:?}", Builder::new()), &["Builder", "Park", "Home", "1ms"]);
+    says(
+        format!("{:?}", Builder::new()),
+        &["Builder", "Park", "Home", "1ms"],
+    );
     says(format!("{:?}", ManualClock::new()), &["ManualClock"]);
     assert_eq!(timer.stop().unwrap().len(), 1);
     says(format!("{:?}", timeout), &["Returned"]);
@@ -139,22 +191,46 @@ fn builder_errors_name_the_number_and_the_cure() {
     let hashed = |buckets| WheelKind::Hashed { buckets };
     let cases: [(Builder, &[&str]); 14] = [
         (new().tick(Duration::ZERO), &["tick is 0", "1us to 1h"]),
-        (new().tick(Duration::from_nanos(999)), &["999ns", "1us to 1h"]),
+        (
+            new().tick(Duration::from_nanos(999)),
+            &["999ns", "1us to 1h"],
+        ),
         (new().tick(2 * HOUR), &["7200s", "1us to 1h"]),
         (new().shards(0), &["shards is 0", "1 to 1024"]),
         (new().shards(1025), &["shards is 1025", "1024"]),
         (new().wheel(hashed(0)), &["buckets is 0", "choose 1 to"]),
-        (new().wheel(hashed(65_537)), &["65537", "65536", "choose 1 to"]),
+        (
+            new().wheel(hashed(65_537)),
+            &["65537", "65536", "choose 1 to"],
+        ),
         (new().max_pending(0), &["max_pending is 0", "no limit"]),
-        (new().budget(Budget::new().fire(0)), &["budget.fire", "at least 1"]),
-        (new().budget(Budget::new().drain(0)), &["budget.drain", "at least 1"]),
-        (new().budget(Budget::new().sweep(0)), &["budget.sweep", "at least 1"]),
-        (new().pinning(Pinning::List(vec![])), &["0 cores", "Pinning::Off"]),
-        (new().pinning(Pinning::List(vec![1 << 20])), &["core 1048576", "choose from"]),
+        (
+            new().budget(Budget::new().fire(0)),
+            &["budget.fire", "at least 1"],
+        ),
+        (
+            new().budget(Budget::new().drain(0)),
+            &["budget.drain", "at least 1"],
+        ),
+        (
+            new().budget(Budget::new().sweep(0)),
+            &["budget.sweep", "at least 1"],
+        ),
+        (
+            new().pinning(Pinning::List(vec![])),
+            &["0 cores", "Pinning::Off"],
+        ),
+        (
+            new().pinning(Pinning::List(vec![1 << 20])),
+            &["core 1048576", "choose from"],
+        ),
         (new().thread_name("a\0b"), &["NUL", "byte 1", "remove"]),
     ];
     for (builder, parts) in cases {
-        says(builder.build().expect_err("the builder refuses this"), parts);
+        says(
+            builder.build().expect_err("the builder refuses this"),
+            parts,
+        );
     }
 }
 
@@ -176,7 +252,9 @@ fn the_extremes_of_every_setting_are_accepted() {
         let clock = ManualClock::new();
         let (timer, fired) = recording(builder.clock(clock.clone()));
         // Only the first is sure of a place where the limit is one.
-        let due = (0..20).filter(|id| timer.schedule_key(HOUR, *id).is_ok()).count();
+        let due = (0..20)
+            .filter(|id| timer.schedule_key(HOUR, *id).is_ok())
+            .count();
         clock.advance(2 * HOUR);
         assert_eq!((timer.turn(), fired.len()), (Ok(due), due), "{settings}");
     }
@@ -200,33 +278,59 @@ fn clocks_and_executors_can_be_shared() {
 #[test]
 fn keys_are_ordered_and_hashed_by_what_they_name() {
     let (timer, _) = recording(one_shard().drive(Drive::Manual));
-    let mut keys: Vec<Key<u64>> =
-        (0..100).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+    let mut keys: Vec<Key<u64>> = (0..100)
+        .map(|id| timer.schedule_key(HOUR, id).unwrap())
+        .collect();
     keys.sort();
-    assert!(keys.is_sorted_by(|one, next| one < next), "no two are equal");
+    assert!(
+        keys.is_sorted_by(|one, next| one < next),
+        "no two are equal"
+    );
     let hasher = std::hash::RandomState::new();
-    let hashes = keys.iter().map(|key| std::hash::BuildHasher::hash_one(&hasher, key));
+    let hashes = keys
+        .iter()
+        .map(|key| std::hash::BuildHasher::hash_one(&hasher, key));
     let different: std::collections::HashSet<u64> = hashes.collect();
-    assert_eq!(different.len(), keys.len(), "a collision in 64 bits is not to be expected");
+    assert_eq!(
+        different.len(),
+        keys.len(),
+        "a collision in 64 bits is not to be expected"
+    );
 }
 
 /// A batch that is refused in the middle says what was accepted, and why the rest was not.
 #[test]
 fn refusals_name_their_cause() {
     let (timer, _) = recording(one_shard().drive(Drive::Manual).max_pending(2));
-    let refused = timer.schedule_batch((0..3).map(|id| (HOUR, id))).unwrap_err();
+    let refused = timer
+        .schedule_batch((0..3).map(|id| (HOUR, id)))
+        .unwrap_err();
     assert_eq!(refused.accepted().len(), 2);
-    assert!(refused.to_string().starts_with("2 timers of the batch were accepted"), "{refused}");
+    assert!(
+        refused
+            .to_string()
+            .starts_with("2 timers of the batch were accepted"),
+        "{refused}"
+    );
     assert!(refused.accepted().iter().all(|key| timer.is_pending(*key)));
     assert!(refused.source().is_none(), "the limit has no cause");
 
     use std::io::{Error, ErrorKind};
     use tickwheel::{Elapsed, SleepError, TimeoutError};
     assert_eq!(Error::from(Elapsed).kind(), ErrorKind::TimedOut);
-    assert_eq!(Error::from(TimeoutError::Elapsed).kind(), ErrorKind::TimedOut);
+    assert_eq!(
+        Error::from(TimeoutError::Elapsed).kind(),
+        ErrorKind::TimedOut
+    );
     let stopped = SleepError::from(ScheduleErrorKind::Stopped);
-    for error in [Error::from(stopped.clone()), TimeoutError::Sleep(stopped.clone()).into()] {
-        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Other, stopped.to_string()));
+    for error in [
+        Error::from(stopped.clone()),
+        TimeoutError::Sleep(stopped.clone()).into(),
+    ] {
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::Other, stopped.to_string())
+        );
         assert!(error.into_inner().is_some(), "the cause is kept");
     }
 }

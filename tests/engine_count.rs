@@ -35,7 +35,13 @@ fn engine() -> Timer<u64> {
 }
 
 fn warnings() -> usize {
-    WARNINGS.0.lock().unwrap().iter().filter(|text| text.contains("timer engines")).count()
+    WARNINGS
+        .0
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|text| text.contains("timer engines"))
+        .count()
 }
 
 #[test]

@@ -14,8 +14,20 @@ fn cargo(arguments: &[&str]) -> Output {
 
 /// The library's dependencies, one name a line.
 fn dependencies(features: &str) -> String {
-    let tree = cargo(&["tree", "-e", "normal", "--prefix", "none", "--features", features]);
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = cargo(&[
+        "tree",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+        "--features",
+        features,
+    ]);
+    assert!(
+        tree.status.success(),
+        "{}",
+        String::from_utf8_lossy(&tree.stderr)
+    );
     String::from_utf8(tree.stdout).expect("names are ASCII")
 }
 
@@ -26,7 +38,10 @@ fn the_local_timers_need_no_crate_of_the_operating_system() {
         let tree = dependencies(features);
         assert!(named(&tree, "tickwheel "), "this is not the tree: {tree}");
         for name in ["crossbeam", "mio ", "core_affinity ", "libc ", "loom "] {
-            assert!(!named(&tree, name), "{name} is needed for {features:?}: {tree}");
+            assert!(
+                !named(&tree, name),
+                "{name} is needed for {features:?}: {tree}"
+            );
         }
     }
     assert_eq!(

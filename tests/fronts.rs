@@ -37,7 +37,11 @@ fn by_hand(tick: Duration, clock: impl Clock) -> Builder {
 }
 
 fn event_loop(tick: Duration, clock: impl Clock) -> EventLoopTimer<u64> {
-    Settings::new().tick(tick).clock(clock).build_with_waker(|| ()).unwrap()
+    Settings::new()
+        .tick(tick)
+        .clock(clock)
+        .build_with_waker(|| ())
+        .unwrap()
 }
 
 /// A clock that stands at `NOW`.
@@ -122,7 +126,11 @@ fn delays_times_and_instants_mean_the_same() {
     for mut timer in fronts(MS) {
         let due = [Duration::ZERO.into(), NOW.into()].map(|when| timer.arm(when, 1));
         let fired = timer.fire();
-        assert!(fired.iter().all(|it| it.deadline == NOW && it.lateness.is_zero()));
+        assert!(
+            fired
+                .iter()
+                .all(|it| it.deadline == NOW && it.lateness.is_zero())
+        );
         assert_eq!(sorted_keys(&fired), sorted(due));
         // An instant that lies far ahead by the machine's clock does so by every other.
         let far = timer.arm((Instant::now() + 48 * HOUR).into(), 5);
@@ -158,7 +166,11 @@ fn timers_of_one_slack_share_a_deadline() {
         let exact = timer.arm(delay.into(), 5);
         let due = timer.deadline(first).unwrap();
         assert!(due >= point && due < point + MS);
-        assert!([second, third, moved].iter().all(|key| timer.deadline(*key) == Some(due)));
+        assert!(
+            [second, third, moved]
+                .iter()
+                .all(|key| timer.deadline(*key) == Some(due))
+        );
         assert!(timer.deadline(exact).unwrap() < point - 28 * MS);
         assert!(timer.fire().is_empty());
     }
@@ -185,9 +197,13 @@ fn an_instant_is_exact_on_the_machines_clock() {
 fn an_instant_keeps_its_distance_on_another_clock() {
     let distant = |told: Time| told > NOW + HOUR - 60 * MS * 1000 && told <= NOW + HOUR + MS;
     let (timer, _) = recording(by_hand(MS, standing()));
-    assert!(distant(timer.schedule(Instant::now() + HOUR, 1).unwrap().deadline()));
+    assert!(distant(
+        timer.schedule(Instant::now() + HOUR, 1).unwrap().deadline()
+    ));
     let past = Instant::now().checked_sub(5 * MS);
-    let overdue = timer.schedule(past.expect("the machine runs for longer"), 2).unwrap();
+    let overdue = timer
+        .schedule(past.expect("the machine runs for longer"), 2)
+        .unwrap();
     assert!(overdue.deadline() < NOW && overdue.deadline() > NOW - 60 * MS * 1000);
     let timer = event_loop(MS, standing());
     timer.remote().schedule(Instant::now() + HOUR, 1).unwrap();
@@ -220,7 +236,11 @@ impl Clock for Counting {
 
 #[test]
 fn the_clock_is_read_for_a_delay_and_for_a_point_if_a_tick_is_long() {
-    for (tick, for_a_point) in [(MS, 0), (10 * MS - Duration::from_nanos(1), 0), (10 * MS, 1)] {
+    for (tick, for_a_point) in [
+        (MS, 0),
+        (10 * MS - Duration::from_nanos(1), 0),
+        (10 * MS, 1),
+    ] {
         let clock = Counting::new();
         let (timer, _) = recording(by_hand(tick, clock.clone()));
         timer.start().unwrap();
@@ -231,7 +251,9 @@ fn the_clock_is_read_for_a_delay_and_for_a_point_if_a_tick_is_long() {
             assert!(handle.reschedule(point).moved());
             assert_eq!(clock.reads(), for_a_point);
         }
-        timer.schedule_batch([NOW - MS, NOW, NOW + MS].map(|point| (point, 1))).unwrap();
+        timer
+            .schedule_batch([NOW - MS, NOW, NOW + MS].map(|point| (point, 1)))
+            .unwrap();
         assert_eq!(clock.reads(), for_a_point);
         let mut timer = event_loop(tick, clock.clone());
         for point in [NOW - HOUR, NOW, NOW + HOUR] {
@@ -249,15 +271,29 @@ fn an_operator_sees_what_waits_and_how_late_it_is() {
     let (timer, _) = recording(by_hand(MS, clock.clone()).budget(budget));
     (0..5).for_each(|id| drop(timer.schedule(MS, id).unwrap()));
     let stats = timer.stats();
-    assert_eq!((stats.inbox(), stats.lag(), stats.cut_short()), (5, Duration::ZERO, 0));
+    assert_eq!(
+        (stats.inbox(), stats.lag(), stats.cut_short()),
+        (5, Duration::ZERO, 0)
+    );
     clock.advance(3 * MS);
-    assert_eq!(timer.stats().lag(), 2 * MS, "due for two milliseconds, in the inbox");
+    assert_eq!(
+        timer.stats().lag(),
+        2 * MS,
+        "due for two milliseconds, in the inbox"
+    );
     assert_eq!(timer.turn(), Ok(5));
     let stats = timer.stats();
-    assert_eq!((stats.inbox(), stats.lag(), stats.cut_short()), (0, Duration::ZERO, 2));
+    assert_eq!(
+        (stats.inbox(), stats.lag(), stats.cut_short()),
+        (0, Duration::ZERO, 2)
+    );
     let key = timer.schedule_key(2 * HOUR, 6).unwrap();
     assert!(timer.reschedule(key, HOUR).moved());
-    assert_eq!(timer.stats().inbox(), 2, "a timer, and that it is due earlier");
+    assert_eq!(
+        timer.stats().inbox(),
+        2,
+        "a timer, and that it is due earlier"
+    );
     clock.advance(HOUR - MS);
     assert_eq!(
         (timer.turn(), timer.stats().inbox(), timer.stats().lag()),
@@ -276,13 +312,22 @@ fn a_loops_lateness_can_be_read() {
     let mut timer = event_loop(MS, clock.clone());
     timer.schedule(NOW, MS, 1).unwrap();
     timer.remote().schedule(2 * MS, 2).unwrap();
-    assert_eq!((timer.stats().inbox, timer.remote().stats().pending), (1, 2));
+    assert_eq!(
+        (timer.stats().inbox, timer.remote().stats().pending),
+        (1, 2)
+    );
     clock.advance(5 * MS);
     assert_eq!(timer.stats().lag, 3 * MS, "as far as the inbox tells");
     assert_eq!(timer.poll(clock.now(), |_| ()).fired, 2);
     let stats = timer.stats();
-    assert_eq!((stats.fired, stats.turns, stats.lag), (2, 1, Duration::ZERO));
-    assert_eq!((stats.lateness.sum(), stats.lateness.max()), (7 * MS, 4 * MS));
+    assert_eq!(
+        (stats.fired, stats.turns, stats.lag),
+        (2, 1, Duration::ZERO)
+    );
+    assert_eq!(
+        (stats.lateness.sum(), stats.lateness.max()),
+        (7 * MS, 4 * MS)
+    );
     let remote = timer.remote();
     remote.schedule(HOUR, 3).unwrap();
     clock.advance(2 * HOUR);
@@ -293,7 +338,10 @@ fn a_loops_lateness_can_be_read() {
 #[test]
 fn a_slow_handler_is_told_and_all_are_counted() {
     let clock = Counting::new();
-    let (told, lateness) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (told, lateness) = (
+        Arc::new(Mutex::new(Vec::new())),
+        Arc::new(Mutex::new(Vec::new())),
+    );
     let (log, moved, late) = (Arc::clone(&told), clock.1.clone(), Arc::clone(&lateness));
     let timer = by_hand(MS, clock.clone())
         .on_slow_handler(5 * MS, move |slow: &SlowHandler| {
@@ -305,31 +353,64 @@ fn a_slow_handler_is_told_and_all_are_counted() {
             moved.advance(MS * expired.payload as u32);
         })
         .unwrap();
-    let keys: Vec<_> = [4, 5, 9].map(|ms| timer.schedule_key(Duration::ZERO, ms).unwrap()).to_vec();
+    let keys: Vec<_> = [4, 5, 9]
+        .map(|ms| timer.schedule_key(Duration::ZERO, ms).unwrap())
+        .to_vec();
     clock.reads();
     assert_eq!(timer.turn(), Ok(3));
     assert!(clock.reads() <= 7, "twice per call, and once for the turn");
-    assert_eq!(*lateness.lock().unwrap(), [0, 4, 9].map(|ms| ms * MS), "exact beside the hook");
+    assert_eq!(
+        *lateness.lock().unwrap(),
+        [0, 4, 9].map(|ms| ms * MS),
+        "exact beside the hook"
+    );
     assert_eq!(timer.stats().lateness().max(), 9 * MS);
-    let told: Vec<_> = told.lock().unwrap().iter().map(|it| (it.shard, it.key, it.took)).collect();
-    assert_eq!(told, [(0, keys[1].to_raw(), 5 * MS), (0, keys[2].to_raw(), 9 * MS)]);
+    let told: Vec<_> = told
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|it| (it.shard, it.key, it.took))
+        .collect();
+    assert_eq!(
+        told,
+        [(0, keys[1].to_raw(), 5 * MS), (0, keys[2].to_raw(), 9 * MS)]
+    );
     let shard = &timer.stats().shards[0];
-    assert_eq!((shard.handler_time.count(), shard.handler_time.sum()), (3, 18 * MS));
+    assert_eq!(
+        (shard.handler_time.count(), shard.handler_time.sum()),
+        (3, 18 * MS)
+    );
     let (timer, _) = recording(by_hand(MS, standing()));
     timer.schedule(Duration::ZERO, 1).unwrap();
-    assert_eq!((timer.turn(), timer.stats().shards[0].handler_time.count()), (Ok(1), 0));
+    assert_eq!(
+        (timer.turn(), timer.stats().shards[0].handler_time.count()),
+        (Ok(1), 0)
+    );
 }
 
 /// Keys of many timers, all of them with the same numbers of shard, node and generation, but for what keeps them apart.
 #[test]
 fn a_key_of_another_timer_is_stale() {
     let mut timers: Vec<_> = (0..20).flat_map(|_| fronts(MS)).collect();
-    let keys: Vec<_> = timers.iter_mut().map(|timer| timer.arm(HOUR.into(), 1)).collect();
+    let keys: Vec<_> = timers
+        .iter_mut()
+        .map(|timer| timer.arm(HOUR.into(), 1))
+        .collect();
     for (n, timer) in timers.iter_mut().enumerate() {
-        for key in keys.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, key)| *key) {
+        for key in keys
+            .iter()
+            .enumerate()
+            .filter(|(m, _)| *m != n)
+            .map(|(_, key)| *key)
+        {
             assert!(timer.deadline(key).is_none() && !timer.move_to(key, MS.into()));
             assert_eq!(timer.cancel(key), None);
         }
     }
-    assert!(timers.iter_mut().zip(&keys).all(|(timer, key)| timer.cancel(*key) == Some(1)));
+    assert!(
+        timers
+            .iter_mut()
+            .zip(&keys)
+            .all(|(timer, key)| timer.cancel(*key) == Some(1))
+    );
 }

@@ -9,7 +9,10 @@ use tickwheel::{
     Time,
 };
 
-#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[allow(
+    dead_code,
+    reason = "shared with other programs, each of which uses a part"
+)]
 #[path = "support/setup.rs"]
 mod setup;
 
@@ -25,7 +28,12 @@ fn sleep_through(timer: &mut impl LoopTimer<Payload = Duration>) -> (Vec<Expired
         sleeps += 1;
         now = now + sleep;
         assert!(!timer.poll(now, |expired| fired.push(expired)).more);
-        assert!(fired.last().is_none_or(|it| it.lateness == now - it.deadline), "{fired:?}");
+        assert!(
+            fired
+                .last()
+                .is_none_or(|it| it.lateness == now - it.deadline),
+            "{fired:?}"
+        );
     }
     (fired, sleeps)
 }
@@ -33,8 +41,13 @@ fn sleep_through(timer: &mut impl LoopTimer<Payload = Duration>) -> (Vec<Expired
 #[test]
 fn with_a_slack_timers_share_a_wake_up_and_none_is_early_or_later_than_that() {
     let timers = [0, 3, 7, 10, 11, 20, 31].map(|ms| MS * ms);
-    for (slack, sleeps) in [(Duration::ZERO, 7), (MS / 2, 7), (3 * MS, 5), (10 * MS, 3), (HOUR, 1)]
-    {
+    for (slack, sleeps) in [
+        (Duration::ZERO, 7),
+        (MS / 2, 7),
+        (3 * MS, 5),
+        (10 * MS, 3),
+        (HOUR, 1),
+    ] {
         let builder = Settings::new().clock(ManualClock::new()).slack(slack);
         let mut event_loop = builder.build_with_waker(|| ()).unwrap();
         let mut local = Settings::new().slack(slack).build_local().unwrap();
@@ -42,10 +55,17 @@ fn with_a_slack_timers_share_a_wake_up_and_none_is_early_or_later_than_that() {
             event_loop.schedule(Time::ZERO, MS + delay, delay).unwrap();
             local.schedule(Time::ZERO, MS + delay, delay).unwrap();
         }
-        assert_eq!(local.next_deadline(), Some(Time::ZERO + MS), "the deadline stays exact");
+        assert_eq!(
+            local.next_deadline(),
+            Some(Time::ZERO + MS),
+            "the deadline stays exact"
+        );
         for (fired, slept) in [sleep_through(&mut event_loop), sleep_through(&mut local)] {
             assert_eq!(slept, sleeps, "{slack:?}");
-            assert_eq!(fired.iter().map(|it| it.payload).collect::<Vec<_>>(), timers);
+            assert_eq!(
+                fired.iter().map(|it| it.payload).collect::<Vec<_>>(),
+                timers
+            );
             assert!(fired.iter().all(|it| it.lateness <= slack), "{fired:?}");
         }
     }
@@ -53,16 +73,26 @@ fn with_a_slack_timers_share_a_wake_up_and_none_is_early_or_later_than_that() {
 
 #[test]
 fn a_slack_ends_at_a_tick_and_delays_nothing_that_is_due() {
-    let mut timer = Settings::new().tick(4 * MS).slack(9 * MS).build_local().unwrap();
+    let mut timer = Settings::new()
+        .tick(4 * MS)
+        .slack(9 * MS)
+        .build_local()
+        .unwrap();
     timer.schedule(Time::ZERO, 7 * MS, "at 8").unwrap();
     // 8 and 9 are 17, and the last tick until then begins at 16.
     assert_eq!(timer.poll_timeout(Time::ZERO), Some(16 * MS));
-    assert_eq!(timer.poll_timeout(Time::ZERO + 8 * MS), Some(Duration::ZERO));
+    assert_eq!(
+        timer.poll_timeout(Time::ZERO + 8 * MS),
+        Some(Duration::ZERO)
+    );
     let mut fixed = Settings::new().slack(9 * MS).build_fixed(7 * MS).unwrap();
     assert_eq!(fixed.poll_timeout(Time::ZERO), None);
     fixed.schedule(Time::ZERO, ()).unwrap();
     assert_eq!(fixed.poll_timeout(Time::ZERO), Some(16 * MS));
-    assert_eq!(fixed.poll_timeout(Time::ZERO + 7 * MS), Some(Duration::ZERO));
+    assert_eq!(
+        fixed.poll_timeout(Time::ZERO + 7 * MS),
+        Some(Duration::ZERO)
+    );
     // Never plus a slack is never.
     let mut timer = Settings::new().slack(Duration::MAX).build_local().unwrap();
     timer.schedule(Time::ZERO, HOUR, ()).unwrap();
@@ -84,9 +114,17 @@ fn a_remote_wakes_a_loop_with_slack_for_an_earlier_deadline_only() {
     timer.schedule(Time::ZERO, 100 * MS, 1).unwrap();
     assert_eq!(timer.poll_timeout(Time::ZERO), Some(150 * MS));
     remote.schedule(101 * MS, 2).unwrap();
-    assert_eq!(wakes.load(Ordering::Relaxed), 0, "it can share the wake-up at 150 ms");
+    assert_eq!(
+        wakes.load(Ordering::Relaxed),
+        0,
+        "it can share the wake-up at 150 ms"
+    );
     remote.schedule(99 * MS, 3).unwrap();
-    assert_eq!(wakes.load(Ordering::Relaxed), 1, "150 ms are more than 50 ms after it");
+    assert_eq!(
+        wakes.load(Ordering::Relaxed),
+        1,
+        "150 ms are more than 50 ms after it"
+    );
 }
 
 #[test]
@@ -105,7 +143,10 @@ fn a_worker_with_slack_sleeps_seldom() {
         let start = timer.now() + 30 * MS;
         let timers = (0..TIMERS).map(|number| (start + number * 100 * US, number));
         timer.schedule_batch(timers).unwrap();
-        assert_eq!(is_done.iter().take(TIMERS as usize).count(), TIMERS as usize);
+        assert_eq!(
+            is_done.iter().take(TIMERS as usize).count(),
+            TIMERS as usize
+        );
         timer.stats().shards[0].parks
     };
     // 40 ms of timers. A machine that is busy makes sleeps fewer, never more.
@@ -135,7 +176,9 @@ fn a_worker_notices_time_that_has_passed_in_its_sleep() {
         .unwrap();
     timer.schedule(HOUR, ()).unwrap();
     // The worker looks at the clock again and again, although nothing is due for an hour.
-    wait_until("it has slept three times", || timer.stats().shards[0].parks >= 3);
+    wait_until("it has slept three times", || {
+        timer.stats().shards[0].parks >= 3
+    });
     assert!(is_done.try_recv().is_err(), "it is not early");
     slept.0.store(2 * 3600, Ordering::SeqCst);
     let lateness = is_done.recv_timeout(secs(60)).unwrap();

@@ -16,38 +16,89 @@ mod ratchet;
 
 /// The files that may contain `unsafe`, and why.
 const UNSAFE_FILES: &[(&str, &str)] = &[
-    ("src/engine/hold.rs", "engines lie behind pointers, and handles count themselves per thread"),
-    ("src/engine/task.rs", "closures lie in a payload of fixed size"),
+    (
+        "src/engine/hold.rs",
+        "engines lie behind pointers, and handles count themselves per thread",
+    ),
+    (
+        "src/engine/task.rs",
+        "closures lie in a payload of fixed size",
+    ),
     ("src/futures/timeout.rs", "a future is pinned where it lies"),
-    ("src/types/exclusive.rs", "an error is shared while its payload is not"),
+    (
+        "src/types/exclusive.rs",
+        "an error is shared while its payload is not",
+    ),
     ("src/time/quick.rs", "the processor's counter is read"),
     ("src/engine/routing.rs", "places are zeroed memory"),
-    ("src/inbox/writer.rs", "an open block is shared by its thread and the reader"),
-    ("src/inbox/rest.rs", "blocks lie in a stack of pointers and are freed through the epoch"),
+    (
+        "src/inbox/writer.rs",
+        "an open block is shared by its thread and the reader",
+    ),
+    (
+        "src/inbox/rest.rs",
+        "blocks lie in a stack of pointers and are freed through the epoch",
+    ),
     ("src/sync/piece.rs", "memory past the allocator"),
     ("src/inbox/pool.rs", "boxes rest as pointers"),
-    ("src/inbox/queue.rs", "blocks are linked by pointers and freed through the epoch"),
+    (
+        "src/inbox/queue.rs",
+        "blocks are linked by pointers and freed through the epoch",
+    ),
     ("src/sync/epoch.rs", "retired blocks are freed here"),
-    ("loom-tests/support/stand_in.rs", "retired blocks are freed here"),
-    ("src/local/node.rs", "what a node carries is told by its word, without a tag"),
+    (
+        "loom-tests/support/stand_in.rs",
+        "retired blocks are freed here",
+    ),
+    (
+        "src/local/node.rs",
+        "what a node carries is told by its word, without a tag",
+    ),
     (
         "src/node/magazine.rs",
         "magazines are zeroed memory, and a thread keeps its own one's address",
     ),
-    ("src/sync/segments.rs", "slots are zeroed memory behind pointers that never move"),
+    (
+        "src/sync/segments.rs",
+        "slots are zeroed memory behind pointers that never move",
+    ),
     (
         "src/node/periodic_state.rs",
         "what a periodic node carries is shared by its owner and its winner, part by part",
     ),
-    ("src/node/swap.rs", "a payload moves out and another in while the state word says so"),
-    ("src/node/periodic.rs", "the owner's part of a cycle is used while the state word says busy"),
-    ("src/node/record.rs", "what a node carries is told by its state, without a tag"),
-    ("src/node/table.rs", "payloads move in and out by the state word's decision"),
-    ("src/node/trim.rs", "nodes that nobody else has forget what they were"),
+    (
+        "src/node/swap.rs",
+        "a payload moves out and another in while the state word says so",
+    ),
+    (
+        "src/node/periodic.rs",
+        "the owner's part of a cycle is used while the state word says busy",
+    ),
+    (
+        "src/node/record.rs",
+        "what a node carries is told by its state, without a tag",
+    ),
+    (
+        "src/node/table.rs",
+        "payloads move in and out by the state word's decision",
+    ),
+    (
+        "src/node/trim.rs",
+        "nodes that nobody else has forget what they were",
+    ),
     ("src/shard/handle.rs", "thread states are zeroed memory"),
-    ("src/sync/boxed.rs", "a box that the allocator may refuse is made of its memory"),
-    ("src/sync/pages.rs", "pages are mapped, given back and unmapped"),
-    ("src/sync/prefetch.rs", "the processor is told what will be needed"),
+    (
+        "src/sync/boxed.rs",
+        "a box that the allocator may refuse is made of its memory",
+    ),
+    (
+        "src/sync/pages.rs",
+        "pages are mapped, given back and unmapped",
+    ),
+    (
+        "src/sync/prefetch.rs",
+        "the processor is told what will be needed",
+    ),
     ("src/sync/forks.rs", "a handler of forks is registered"),
     ("src/sync/system.rs", "the system is called through libc"),
 ];
@@ -70,11 +121,31 @@ const FLOORS: &[&[&str]] = &[
 /// What must not be named in a folder, beyond imports of the crate, and the folder inside that may name it.
 const BANNED: &[(&str, &str, &[&str])] = &[
     // Loom does not see what `crate::sync` does not show it.
-    ("src/", "src/sync/", &["std::sync::atomic", "core::sync::atomic", "loom::"]),
-    ("src/wheel/", "none", &["std::", "core::time", "Instant", "unsafe"]),
-    ("src/inbox/", "none", &["std::thread", "std::time", "Instant", "timer:"]),
-    ("src/node/", "none", &["std::thread", "std::time", "Instant"]),
-    ("src/shard/", "none", &["std::thread", "Instant", "SystemTime", ".sleep("]),
+    (
+        "src/",
+        "src/sync/",
+        &["std::sync::atomic", "core::sync::atomic", "loom::"],
+    ),
+    (
+        "src/wheel/",
+        "none",
+        &["std::", "core::time", "Instant", "unsafe"],
+    ),
+    (
+        "src/inbox/",
+        "none",
+        &["std::thread", "std::time", "Instant", "timer:"],
+    ),
+    (
+        "src/node/",
+        "none",
+        &["std::thread", "std::time", "Instant"],
+    ),
+    (
+        "src/shard/",
+        "none",
+        &["std::thread", "Instant", "SystemTime", ".sleep("],
+    ),
     ("src/drive/", "none", &["std::", "core::time", "Instant"]),
 ];
 
@@ -91,7 +162,11 @@ impl Source {
     /// The lines that are code, with their numbers, without comments.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let code = |line: &str| !line.trim().is_empty() && !line.trim().starts_with("//");
-        let lines = self.lines.iter().enumerate().filter(move |(_, line)| code(line));
+        let lines = self
+            .lines
+            .iter()
+            .enumerate()
+            .filter(move |(_, line)| code(line));
         lines.map(|(index, line)| (index, line.split(" // ").next().unwrap_or(line)))
     }
 
@@ -99,9 +174,12 @@ impl Source {
     fn note(&self, index: usize, word: &str) -> Option<String> {
         let from = index.saturating_sub(NOTE_REACH);
         let is_note = |line: &String| line.trim_start().starts_with("//") && line.contains(word);
-        let start = (from..=index).rev().find(|&above| is_note(&self.lines[above]))?;
-        let block =
-            self.lines[start..].iter().take_while(|line| line.trim_start().starts_with("//"));
+        let start = (from..=index)
+            .rev()
+            .find(|&above| is_note(&self.lines[above]))?;
+        let block = self.lines[start..]
+            .iter()
+            .take_while(|line| line.trim_start().starts_with("//"));
         Some(block.cloned().collect::<Vec<_>>().join(" "))
     }
 }
@@ -153,8 +231,13 @@ fn is_test_file(path: &str) -> bool {
 
 /// The library's sources without their tests, and loom's side of them.
 fn sources() -> Vec<Source> {
-    let library = files_below("src").into_iter().filter(|path| !is_test_file(path));
-    library.chain(files_below("loom-tests/support")).map(source).collect()
+    let library = files_below("src")
+        .into_iter()
+        .filter(|path| !is_test_file(path));
+    library
+        .chain(files_below("loom-tests/support"))
+        .map(source)
+        .collect()
 }
 
 fn source(path: String) -> Source {
@@ -177,7 +260,11 @@ fn source(path: String) -> Source {
 
 /// Fails with all findings at once.
 fn assert_none(rule: &str, findings: &[String]) {
-    assert!(findings.is_empty(), "{rule}:\n  {}\n", findings.join("\n  "));
+    assert!(
+        findings.is_empty(),
+        "{rule}:\n  {}\n",
+        findings.join("\n  ")
+    );
 }
 
 #[test]
@@ -199,7 +286,10 @@ fn unsafe_is_in_named_files_and_gives_its_reason() {
             }
         }
     }
-    for (path, _) in UNSAFE_FILES.iter().filter(|(path, _)| !seen.contains(*path)) {
+    for (path, _) in UNSAFE_FILES
+        .iter()
+        .filter(|(path, _)| !seen.contains(*path))
+    {
         found.push(format!("{path} is listed and has no unsafe code any more"));
     }
     assert_none("unsafe", &found);
@@ -210,25 +300,36 @@ fn every_atomic_access_says_why_its_ordering_is_enough() {
     let mut found = Vec::new();
     for source in &sources() {
         // The switch itself, a facade that passes the caller's ordering on, and what makes one weaker.
-        if ["src/sync/mod.rs", "loom-tests/support/watched.rs", "loom-tests/support/weakened.rs"]
-            .contains(&source.path.as_str())
+        if [
+            "src/sync/mod.rs",
+            "loom-tests/support/watched.rs",
+            "loom-tests/support/weakened.rs",
+        ]
+        .contains(&source.path.as_str())
         {
             continue;
         }
-        for (index, line) in source.code().filter(|(_, line)| line.contains("Ordering::")) {
+        for (index, line) in source
+            .code()
+            .filter(|(_, line)| line.contains("Ordering::"))
+        {
             if line.starts_with("use ") || line.contains("cmp::Ordering") {
                 continue;
             }
             let place = format!("{}:{}", source.path, index + 1);
             match source.note(index, "ORDERING:") {
-                None => {
-                    found.push(format!("{place}: no ORDERING note within {NOTE_REACH} lines above"))
-                }
+                None => found.push(format!(
+                    "{place}: no ORDERING note within {NOTE_REACH} lines above"
+                )),
                 Some(note) => {
                     let strong = ["Acquire", "Release", "AcqRel", "SeqCst"];
-                    let strong = strong.iter().any(|o| line.contains(&format!("Ordering::{o}")));
+                    let strong = strong
+                        .iter()
+                        .any(|o| line.contains(&format!("Ordering::{o}")));
                     if strong && numbers_in(&note).is_empty() {
-                        found.push(format!("{place}: the note cites no pair of docs/ORDERING.md"));
+                        found.push(format!(
+                            "{place}: the note cites no pair of docs/ORDERING.md"
+                        ));
                     }
                 }
             }
@@ -271,13 +372,25 @@ fn pairs() -> BTreeMap<String, Pair> {
         let number = numbers_in(section.lines().next().unwrap_or("")).pop_first();
         let number = number.unwrap_or_else(|| panic!("a section without a number: {section}"));
         let section = section.split("\n## ").next().unwrap_or(section);
-        let mut pair = Pair { text: section.to_owned(), ..Pair::default() };
-        pair.files.extend(quoted(section).filter(|name| is_source(name)).map(str::to_owned));
+        let mut pair = Pair {
+            text: section.to_owned(),
+            ..Pair::default()
+        };
+        pair.files.extend(
+            quoted(section)
+                .filter(|name| is_source(name))
+                .map(str::to_owned),
+        );
         let is_end = |line: &&str| {
-            ["- Release:", "- Acquire:", "- Fence:"].iter().any(|end| line.starts_with(end))
+            ["- Release:", "- Acquire:", "- Fence:"]
+                .iter()
+                .any(|end| line.starts_with(end))
         };
         pair.ends = section.lines().filter(is_end).count();
-        assert!(pairs.insert(number.clone(), pair).is_none(), "{number} is there twice");
+        assert!(
+            pairs.insert(number.clone(), pair).is_none(),
+            "{number} is there twice"
+        );
     }
     pairs
 }
@@ -286,9 +399,17 @@ fn pairs() -> BTreeMap<String, Pair> {
 fn the_list_of_pairs_and_the_code_cite_each_other() {
     let mut cited: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     for source in &sources() {
-        for line in source.lines.iter().filter(|line| line.trim_start().starts_with("//")) {
+        for line in source
+            .lines
+            .iter()
+            .filter(|line| line.trim_start().starts_with("//"))
+        {
             for number in numbers_in(line) {
-                *cited.entry(number).or_default().entry(source.path.clone()).or_default() += 1;
+                *cited
+                    .entry(number)
+                    .or_default()
+                    .entry(source.path.clone())
+                    .or_default() += 1;
             }
         }
     }
@@ -296,7 +417,9 @@ fn the_list_of_pairs_and_the_code_cite_each_other() {
     let pairs = pairs();
     for (number, places) in &cited {
         match pairs.get(number) {
-            None => found.push(format!("[{number}] is cited in {places:?} and not in the list")),
+            None => found.push(format!(
+                "[{number}] is cited in {places:?} and not in the list"
+            )),
             Some(pair) => {
                 for file in places.keys().filter(|file| !pair.files.contains(*file)) {
                     found.push(format!(
@@ -321,7 +444,10 @@ fn the_list_of_pairs_and_the_code_cite_each_other() {
 #[test]
 fn the_list_of_pairs_names_what_exists() {
     let mut found = Vec::new();
-    let models: String = files_below("loom-tests/models").iter().map(|path| read(path)).collect();
+    let models: String = files_below("loom-tests/models")
+        .iter()
+        .map(|path| read(path))
+        .collect();
     for (number, pair) in &pairs() {
         let mut file = String::new();
         for name in quoted(&pair.text) {
@@ -336,13 +462,18 @@ fn the_list_of_pairs_names_what_exists() {
                     found.push(format!("[{number}] no scenario {name}"));
                 }
             } else if name.contains('-') {
-                if !root().join(format!("loom-tests/seeded-bugs/{name}.patch")).exists() {
+                if !root()
+                    .join(format!("loom-tests/seeded-bugs/{name}.patch"))
+                    .exists()
+                {
                     found.push(format!("[{number}] no seeded bug {name}"));
                 }
             } else if is_function(name) && !file.contains(&format!("fn {name}")) {
                 // Fields and orderings are quoted as well; they must be in the file, too.
                 if !file.contains(name) {
-                    found.push(format!("[{number}] {name} is not in the file named before it"));
+                    found.push(format!(
+                        "[{number}] {name} is not in the file named before it"
+                    ));
                 }
             }
         }
@@ -351,7 +482,8 @@ fn the_list_of_pairs_names_what_exists() {
 }
 
 fn is_function(name: &str) -> bool {
-    name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
+    name.chars()
+        .all(|letter| letter.is_ascii_lowercase() || letter == '_')
 }
 
 #[test]

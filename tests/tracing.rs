@@ -15,7 +15,10 @@ use tickwheel::{
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
-#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[allow(
+    dead_code,
+    reason = "shared with other programs, each of which uses a part"
+)]
 #[path = "support/setup.rs"]
 mod setup;
 
@@ -66,7 +69,10 @@ impl Subscriber for Keeper {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut told = Told { level: *event.metadata().level(), fields: Vec::new() };
+        let mut told = Told {
+            level: *event.metadata().level(),
+            fields: Vec::new(),
+        };
         event.record(&mut told);
         lock(&TOLD).push(told);
         let reaction = lock(&REACTION).clone();
@@ -105,7 +111,9 @@ fn by_hand(clock: impl Clock) -> Builder {
 /// Due at once.
 #[track_caller]
 fn arm(timer: &Timer<u64>, payload: u64) {
-    timer.schedule_key(Duration::ZERO, payload).expect("the engine takes it");
+    timer
+        .schedule_key(Duration::ZERO, payload)
+        .expect("the engine takes it");
 }
 
 /// What an event is to tell: fields, and a part of the text of each.
@@ -135,7 +143,10 @@ fn each_event_is_told_once_with_its_fields() {
             panic!("{message}: {told:?}")
         };
         for (name, text) in fields {
-            assert!(event.field(name).contains(&text), "{name} is not {text} in {event:?}");
+            assert!(
+                event.field(name).contains(&text),
+                "{name} is not {text} in {event:?}"
+            );
         }
     }
 }
@@ -150,10 +161,16 @@ fn refuses() -> Fields {
 
 fn panics() -> Fields {
     let builder = by_hand(ManualClock::new());
-    let timer = builder.build_with(|_: Expired<u64>| panic!("no luck")).unwrap();
+    let timer = builder
+        .build_with(|_: Expired<u64>| panic!("no luck"))
+        .unwrap();
     let key = timer.schedule_key(Duration::ZERO, 1).unwrap().to_raw();
     timer.turn().unwrap();
-    vec![("shard", "0".into()), ("panic", "no luck".into()), ("timer", key.to_string())]
+    vec![
+        ("shard", "0".into()),
+        ("panic", "no luck".into()),
+        ("timer", key.to_string()),
+    ]
 }
 
 fn uses_its_budget_up() -> Fields {
@@ -226,7 +243,10 @@ fn a_subscriber_that_panics_keeps_no_timer_from_its_end() {
     (0..4).for_each(|id| arm(&timer, id));
     let refused = timer.schedule_key(HOUR, 4).unwrap_err();
     assert_eq!(*refused.payload(), 4);
-    assert!(matches!(refused.kind(), ScheduleErrorKind::TooManyPending { .. }), "{refused}");
+    assert!(
+        matches!(refused.kind(), ScheduleErrorKind::TooManyPending { .. }),
+        "{refused}"
+    );
     timer.turn().unwrap();
     assert_eq!((fired.load(Ordering::SeqCst), timer.pending()), (4, 0));
     let messages = |it: &Told| it.field("message").to_owned();

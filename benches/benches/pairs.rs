@@ -13,21 +13,38 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args().sample_size(20);
     criterion = criterion.warm_up_time(Duration::from_millis(300));
     criterion = criterion.measurement_time(Duration::from_secs(1));
-    let builder = Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new());
-    let timer = builder.build_with(|_: Expired<u64>| ()).expect("the settings are valid");
+    let builder = Builder::new()
+        .shards(1)
+        .drive(Drive::Manual)
+        .clock(ManualClock::new());
+    let timer = builder
+        .build_with(|_: Expired<u64>| ())
+        .expect("the settings are valid");
     let mut local = LocalTimer::new(Duration::from_millis(1)).expect("the tick is valid");
-    let mut looped = Settings::new().build_with_waker(|| ()).expect("the settings are valid");
+    let mut looped = Settings::new()
+        .build_with_waker(|| ())
+        .expect("the settings are valid");
     let schedule = || timer.schedule_key(DELAY, 17).expect("there is room");
     for _ in 0..RESIDENTS {
         schedule();
-        local.schedule(Time::ZERO, DELAY, 17).expect("there is room");
-        looped.schedule(Time::ZERO, DELAY, 17).expect("there is room");
+        local
+            .schedule(Time::ZERO, DELAY, 17)
+            .expect("there is room");
+        looped
+            .schedule(Time::ZERO, DELAY, 17)
+            .expect("there is room");
     }
     criterion.bench_function("Timer/pair by key", |bencher| {
         bencher.iter(|| timer.cancel(black_box(schedule())).won());
     });
     criterion.bench_function("Timer/pair by handle", |bencher| {
-        bencher.iter(|| timer.schedule(DELAY, 17).expect("there is room").cancel().won());
+        bencher.iter(|| {
+            timer
+                .schedule(DELAY, 17)
+                .expect("there is room")
+                .cancel()
+                .won()
+        });
     });
     let (key, mut delay) = (schedule(), DELAY);
     criterion.bench_function("Timer/reschedule, later", |bencher| {
@@ -38,13 +55,17 @@ fn main() {
     });
     criterion.bench_function("one thread/LocalTimer pair", |bencher| {
         bencher.iter(|| {
-            let key = local.schedule(Time::ZERO, DELAY, 17).expect("there is room");
+            let key = local
+                .schedule(Time::ZERO, DELAY, 17)
+                .expect("there is room");
             local.cancel(black_box(key)).won()
         });
     });
     criterion.bench_function("one thread/EventLoopTimer pair", |bencher| {
         bencher.iter(|| {
-            let key = looped.schedule(Time::ZERO, DELAY, 17).expect("there is room");
+            let key = looped
+                .schedule(Time::ZERO, DELAY, 17)
+                .expect("there is room");
             looped.cancel(black_box(key)).won()
         });
     });

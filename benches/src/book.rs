@@ -47,7 +47,9 @@ impl Book {
 
     /// Notes that `payload` is about to be scheduled `delay` from now; payload 0 stands for all counted ones.
     pub fn due_in(&self, payload: u64, delay: Duration) {
-        let Some(due) = self.due.get(self.entry(payload)) else { return };
+        let Some(due) = self.due.get(self.entry(payload)) else {
+            return;
+        };
         // ORDERING: Relaxed: read after the timer has fired, which the peer orders after its schedule.
         due.store(self.now() + nanos(delay), Ordering::Relaxed);
     }
@@ -55,7 +57,9 @@ impl Book {
     /// Notes that `payload` fires now.
     pub fn fired(&self, payload: u64) {
         let entry = self.entry(payload);
-        let Some(fired) = self.fired.get(entry) else { return };
+        let Some(fired) = self.fired.get(entry) else {
+            return;
+        };
         // ORDERING: Relaxed: only the number matters; the time below is published by `fires`.
         if entry == 0 && self.count.fetch_add(1, Ordering::Relaxed) + 1 != self.counted {
             return;
@@ -82,7 +86,9 @@ impl Book {
 
     /// Returns nanoseconds from due to fired of every timer that has fired, the counted ones left out.
     pub fn lateness(&self) -> Vec<i64> {
-        (1..self.fired.len()).filter_map(|entry| self.late(entry)).collect()
+        (1..self.fired.len())
+            .filter_map(|entry| self.late(entry))
+            .collect()
     }
 
     /// Returns nanoseconds from the due time of the counted ones to the last of them.
@@ -109,7 +115,9 @@ mod tests {
         for (payload, seconds) in [(0, 0), (2, 0), (3, 60), (4, 0)] {
             book.due_in(payload, Duration::from_secs(seconds));
         }
-        [2, 3, 0].into_iter().for_each(|payload| book.fired(payload));
+        [2, 3, 0]
+            .into_iter()
+            .for_each(|payload| book.fired(payload));
         assert!(book.wait_for(2, Duration::ZERO) && !book.wait_for(3, Duration::from_millis(1)));
         let lateness = book.lateness();
         assert_eq!((lateness.len(), book.counted_lateness()), (2, None));

@@ -69,7 +69,10 @@ impl Figure {
     /// Returns every figure of a scale, in the order of the tables.
     pub fn all(scale: Scale) -> Vec<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let cross = |producers, in_flight| Work::Cross { producers, in_flight };
+        let cross = |producers, in_flight| Work::Cross {
+            producers,
+            in_flight,
+        };
         let late = |timers, tick_us| Work::Late { timers, tick_us };
         let all = [
             ("churn-1k", Work::Churn(1_000)),
@@ -101,7 +104,10 @@ impl Figure {
             (scale == Scale::Full || !is_long(figure.id))
                 && (cores > 2 || figure.id != "cross-cores")
         };
-        all.into_iter().map(|(id, work)| Self { id, work }).filter(is_wanted).collect()
+        all.into_iter()
+            .map(|(id, work)| Self { id, work })
+            .filter(is_wanted)
+            .collect()
     }
 
     /// Returns the group by which `--only` selects it as well as by its name.
@@ -112,7 +118,8 @@ impl Figure {
     /// Returns the peers that take part and are installed.
     pub fn peers(&self) -> Vec<Peer> {
         let all = Peer::value_variants().iter().copied();
-        all.filter(|peer| self.work.has(*peer) && peer.is_built()).collect()
+        all.filter(|peer| self.work.has(*peer) && peer.is_built())
+            .collect()
     }
 
     /// Returns what a peer leaves out, or how it was helped, in this figure.
@@ -170,7 +177,10 @@ impl Work {
 
     /// Returns whether one thread does everything.
     pub const fn is_local(self) -> bool {
-        matches!(self, Self::Churn(_) | Self::ChurnTick(_) | Self::Life(_) | Self::Rearm(_))
+        matches!(
+            self,
+            Self::Churn(_) | Self::ChurnTick(_) | Self::Life(_) | Self::Rearm(_)
+        )
     }
 
     /// Returns whether timers fire on the real clock.
@@ -185,8 +195,10 @@ impl Work {
             LockedWheel, Netty, Nexus, Pingora, Sleep, Timer, TimerSlack, TimerSubmitter,
             TimerTimes, Tokio,
         };
-        let is_local =
-            matches!(peer, LocalTimer | EventLoopTimer | Nexus | DelayQueue | Tokio | Heap | Floor);
+        let is_local = matches!(
+            peer,
+            LocalTimer | EventLoopTimer | Nexus | DelayQueue | Tokio | Heap | Floor
+        );
         let is_shared = matches!(peer, Tokio) || !is_local && !matches!(peer, TimerSlack);
         let is_simple = matches!(peer, Timer | LockedWheel | Tokio | LockedTree);
         match self {
@@ -214,7 +226,11 @@ impl Work {
 impl Scale {
     /// Cuts a number of timers for the tiny scale.
     pub fn timers(self, full: usize) -> usize {
-        if self == Self::Tiny { (full / 1000).clamp(16, 2000) } else { full }
+        if self == Self::Tiny {
+            (full / 1000).clamp(16, 2000)
+        } else {
+            full
+        }
     }
 
     /// Returns `full`, a fraction of it in a quick run, a handful in a tiny one.

@@ -20,7 +20,10 @@ enum Bar {
 /// Judges every goal, in the order of the project's performance page. Returns the figure, the goal, what there is, and
 /// whether that is enough; the last two if the figure was measured.
 pub fn check(results: &[Table]) -> Vec<Verdict> {
-    goals().into_iter().map(|goal| judge(results, goal)).collect()
+    goals()
+        .into_iter()
+        .map(|goal| judge(results, goal))
+        .collect()
 }
 
 /// A judged goal.
@@ -110,17 +113,29 @@ fn judge(results: &[Table], (figure, peer, metric, bar, text): Goal) -> Verdict 
             let there_is = |own| (format!("{metric} {}", number(own)), own <= most);
             return (figure, text.to_owned(), own.map(there_is));
         }
-        Bar::Best(share) => (best(), share, format!("{metric} {sign} {text} the best peer")),
+        Bar::Best(share) => (
+            best(),
+            share,
+            format!("{metric} {sign} {text} the best peer"),
+        ),
         Bar::AboveFloor(share) => {
             own = own.map(|own| own - floor);
             let goal = format!("{metric} above the floor {sign} {text} the best peer's");
-            (best().map(|(rival, best)| (rival, best - floor)), share, goal)
+            (
+                best().map(|(rival, best)| (rival, best - floor)),
+                share,
+                goal,
+            )
         }
         Bar::BestFuture(share) => {
             let futures = [Peer::Tokio, Peer::Pingora, Peer::AsyncIo].into_iter();
             let futures = futures.filter_map(|future| Some((future, median(future)?)));
             let goal = format!("a sleep's {metric} {sign} {text} the best future's");
-            (futures.min_by(|one, other| one.1.total_cmp(&other.1)), share, goal)
+            (
+                futures.min_by(|one, other| one.1.total_cmp(&other.1)),
+                share,
+                goal,
+            )
         }
         Bar::Than(factor, id, peer, metric) => {
             let other = find_median(results, id, peer, metric);
@@ -128,9 +143,20 @@ fn judge(results: &[Table], (figure, peer, metric, bar, text): Goal) -> Verdict 
         }
     };
     let there_is = |(own, (peer, other)): (f64, (Peer, f64))| {
-        let is_met = if more_is_better { own >= other * factor } else { own <= other * factor };
+        let is_met = if more_is_better {
+            own >= other * factor
+        } else {
+            own <= other * factor
+        };
         let (own_shown, ratio) = (number(own), own / other);
-        (format!("{own_shown} : {} ({}) = {ratio:.2}", number(other), peer.name()), is_met)
+        (
+            format!(
+                "{own_shown} : {} ({}) = {ratio:.2}",
+                number(other),
+                peer.name()
+            ),
+            is_met,
+        )
     };
     (figure, goal, own.zip(other).map(there_is))
 }
@@ -139,7 +165,11 @@ fn judge(results: &[Table], (figure, peer, metric, bar, text): Goal) -> Verdict 
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let is_whole = size.round() >= 100.0 || value == 0.0;
-    let digits = if is_whole { 0 } else { 1 + usize::from(size < 10.0) };
+    let digits = if is_whole {
+        0
+    } else {
+        1 + usize::from(size < 10.0)
+    };
     format!("{value:.digits$}")
 }
 
@@ -161,12 +191,17 @@ mod tests {
         assert_eq!(verdict(&[(own, 10.0), rival]), (shown, true));
         assert!(!verdict(&[(own, 10.1), rival]).1);
         let shown = "9.00 : 27.0 (nexus-timer) = 0.33".to_owned();
-        assert_eq!(verdict(&[(own, 12.0), rival, (Peer::Floor, 3.0)]), (shown, true));
+        assert_eq!(
+            verdict(&[(own, 12.0), rival, (Peer::Floor, 3.0)]),
+            (shown, true)
+        );
     }
 
     #[test]
     fn numbers_have_three_digits() {
-        let shown: Vec<_> = [0.0, 0.123, 9.994, 12.34, 99.96, 1234.6].map(number).to_vec();
+        let shown: Vec<_> = [0.0, 0.123, 9.994, 12.34, 99.96, 1234.6]
+            .map(number)
+            .to_vec();
         assert_eq!(shown, ["0", "0.12", "9.99", "12.3", "100", "1235"]);
     }
 }

@@ -59,7 +59,13 @@ static SAMPLED: AtomicU64 = AtomicU64::new(1);
 fn main() -> Result<(), Failure> {
     let options = Options::parse();
     let workloads: [(Work, u64, &str, u64, &str); 5] = [
-        (connections, 200_000, "idle connections, a ping each", 10, "s"),
+        (
+            connections,
+            200_000,
+            "idle connections, a ping each",
+            10,
+            "s",
+        ),
         (connections, 20_000, "idle connections, a ping each", 3, "s"),
         (sleeps, 100_000, "sleeps that end over", 2000, "ms"),
         (sleeps, 20_000, "sleeps that end over", 3000, "ms"),
@@ -76,7 +82,10 @@ fn main() -> Result<(), Failure> {
     }
     for (workload, (_, tasks, does, length, unit)) in workloads.into_iter().enumerate() {
         println!("\n{tasks} {does} {length} {unit}\n");
-        let mut all: Vec<_> = Way::value_variants().iter().map(|way| (name(way), vec![])).collect();
+        let mut all: Vec<_> = Way::value_variants()
+            .iter()
+            .map(|way| (name(way), vec![]))
+            .collect();
         for _ in 0..options.rounds {
             for (way, all) in &mut all {
                 let workload = workload.to_string();
@@ -85,13 +94,21 @@ fn main() -> Result<(), Failure> {
             }
         }
         let figures: Vec<String> = all[0].1[0].iter().map(|figure| figure.0.clone()).collect();
-        println!("| | {} |\n|---|{}", figures.join(" | "), "--:|".repeat(figures.len()));
+        println!(
+            "| | {} |\n|---|{}",
+            figures.join(" | "),
+            "--:|".repeat(figures.len())
+        );
         for (way, all) in &all {
             let cells = (0..figures.len()).map(|at| {
                 let values: Vec<f64> = all.iter().map(|figures| figures[at].1).collect();
                 let sum = values.iter().sum();
                 // No round hides the early events of another one.
-                number(if figures[at] == "early" { sum } else { median(values).unwrap_or(sum) })
+                number(if figures[at] == "early" {
+                    sum
+                } else {
+                    median(values).unwrap_or(sum)
+                })
             });
             println!("| {way} | {} |", cells.collect::<Vec<_>>().join(" | "));
         }
@@ -173,7 +190,9 @@ async fn connection_of_tokio(first: Duration, period: Duration) {
         }
         record(due);
         due += period;
-        quiet.as_mut().reset(tokio::time::Instant::now() + 3 * period);
+        quiet
+            .as_mut()
+            .reset(tokio::time::Instant::now() + 3 * period);
     }
 }
 
@@ -216,7 +235,10 @@ fn over(bytes: f64, wait: impl FnOnce()) -> Metrics {
     let switches = |usage: Usage| usage.sleeps + usage.preemptions;
     let switched = (switches(after) - switches(before)) as f64;
     vec![
-        ("CPU us per event", (after.cpu - before.cpu).as_secs_f64() * 1e6 / events),
+        (
+            "CPU us per event",
+            (after.cpu - before.cpu).as_secs_f64() * 1e6 / events,
+        ),
         ("late p50 ms", late.at(0.5) / 1e3),
         ("p99 ms", late.at(0.99) / 1e3),
         ("early", EARLY.load(Ordering::Relaxed) as f64),

@@ -43,14 +43,20 @@ const OPERATIONS: [(&str, Operation); 18] = [
     // Push a deadline out.
     ("local-rearm", rearms::<LocalTimerPeer>),
     // Schedule and fire.
-    ("local-life", |times| _ = black_box(life::<LocalTimerPeer>(times))),
+    ("local-life", |times| {
+        _ = black_box(life::<LocalTimerPeer>(times))
+    }),
     ("loop-pair", churn::<EventLoopPeer>),
     ("loop-rearm", rearms::<EventLoopPeer>),
-    ("loop-life", |times| _ = black_box(life::<EventLoopPeer>(times))),
+    ("loop-life", |times| {
+        _ = black_box(life::<EventLoopPeer>(times))
+    }),
     ("remote-pair", remote_pairs),
     // Keep a thousand timers in flight in an engine that is turned by hand, by keys and delays.
     ("engine-pair", |times| keys(times, by_hand(), || DELAY)),
-    ("engine-time", |times| keys(times, by_hand(), || Time::ZERO + DELAY)),
+    ("engine-time", |times| {
+        keys(times, by_hand(), || Time::ZERO + DELAY)
+    }),
     // On the machine's clock.
     ("engine-instant", |times| {
         let deadline = Instant::now() + DELAY;
@@ -63,22 +69,42 @@ const OPERATIONS: [(&str, Operation); 18] = [
     ("engine-submitter", |times| {
         let timer = by_hand();
         let own = timer.submitter();
-        pairs(times, || own.schedule(DELAY, 17), |key| own.cancel(key), || _ = timer.turn());
+        pairs(
+            times,
+            || own.schedule(DELAY, 17),
+            |key| own.cancel(key),
+            || _ = timer.turn(),
+        );
     }),
     ("engine-batch", batches),
     ("engine-handles", |times| {
         let timer = by_hand();
-        pairs(times, || timer.schedule(DELAY, 17), |it| it.cancel(), || _ = timer.turn());
+        pairs(
+            times,
+            || timer.schedule(DELAY, 17),
+            |it| it.cancel(),
+            || _ = timer.turn(),
+        );
     }),
     ("engine-closures", |times| {
         let timer = of_closures();
         let schedule = || timer.schedule_key(DELAY, TimerTask::new(closure()));
-        pairs(times, schedule, |key| timer.cancel(key), || _ = timer.turn());
+        pairs(
+            times,
+            schedule,
+            |key| timer.cancel(key),
+            || _ = timer.turn(),
+        );
     }),
     // Owned handles of closures: the calls of the README's first page.
     ("engine-first-page", |times| {
         let timer = of_closures();
-        pairs(times, || timer.run_after(DELAY, closure()), |it| it.cancel(), || _ = timer.turn());
+        pairs(
+            times,
+            || timer.run_after(DELAY, closure()),
+            |it| it.cancel(),
+            || _ = timer.turn(),
+        );
     }),
     // Schedule and fire, a thousand per tick.
     ("engine-life", lives),
@@ -102,7 +128,10 @@ fn main() -> Result<(), Failure> {
     let record: Record = serde_json::from_str(&record)?;
     let mut instructions = BTreeMap::new();
     let mut worse = Vec::new();
-    println!("{:12} {:>8} {:>8} {:>8}", "operation", "now", "record", "change");
+    println!(
+        "{:12} {:>8} {:>8} {:>8}",
+        "operation", "now", "record", "change"
+    );
     for (name, _) in OPERATIONS {
         let count = count(name)?;
         let recorded = record.instructions.get(name).copied().unwrap_or(f64::NAN);
@@ -115,10 +144,16 @@ fn main() -> Result<(), Failure> {
     }
     let compiler = env!("TICKWHEEL_RUSTC").to_owned();
     if arguments == ["--write"] {
-        let record = serde_json::to_string_pretty(&Record { compiler, instructions })?;
+        let record = serde_json::to_string_pretty(&Record {
+            compiler,
+            instructions,
+        })?;
         std::fs::write(RECORD, record + "\n")?;
     } else if record.compiler != compiler {
-        println!("{} made the record, this is {compiler}: shown, not judged", record.compiler);
+        println!(
+            "{} made the record, this is {compiler}: shown, not judged",
+            record.compiler
+        );
     } else if !worse.is_empty() {
         let names = worse.join(", ");
         return Err(format!(
@@ -135,8 +170,13 @@ fn count(name: &str) -> Result<f64, Failure> {
         let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
         let child = ["--child", name, &times.to_string()];
         let told = String::from_utf8(output(&mut under_valgrind(&options, &child))?.stderr)?;
-        let collected = told.lines().find_map(|line| line.split("Collected :").nth(1));
-        Ok(collected.ok_or("callgrind does not say how much it collected")?.trim().parse()?)
+        let collected = told
+            .lines()
+            .find_map(|line| line.split("Collected :").nth(1));
+        Ok(collected
+            .ok_or("callgrind does not say how much it collected")?
+            .trim()
+            .parse()?)
     };
     Ok((collect(2 * COUNT)? - collect(COUNT)?) / COUNT as f64)
 }
@@ -176,11 +216,17 @@ fn pairs<N, E: Debug, C>(
 /// A remote of an event loop, which polls once per thousand.
 fn remote_pairs(times: usize) {
     let settings = Settings::new().clock(ManualClock::new());
-    let mut timer: EventLoopTimer<u64> =
-        settings.build_with_waker(|| ()).expect("the defaults are valid");
+    let mut timer: EventLoopTimer<u64> = settings
+        .build_with_waker(|| ())
+        .expect("the defaults are valid");
     let remote = timer.remote();
     let poll = || _ = timer.poll(Time::ZERO, |_| ());
-    pairs(times, || remote.schedule(DELAY, 17), |key| remote.cancel(key), poll);
+    pairs(
+        times,
+        || remote.schedule(DELAY, 17),
+        |key| remote.cancel(key),
+        poll,
+    );
 }
 
 /// An engine that is turned by hand, on the machine's clock.
@@ -198,12 +244,20 @@ fn by_hand() -> Timer<u64> {
 }
 
 fn of_closures() -> Timer {
-    builder().clock(ManualClock::new()).build().expect("the settings are valid")
+    builder()
+        .clock(ManualClock::new())
+        .build()
+        .expect("the settings are valid")
 }
 
 fn keys<W: Into<When>>(times: usize, timer: Timer<u64>, when: impl Fn() -> W) {
     let schedule = || timer.schedule_key(when(), 17);
-    pairs(times, schedule, |key| timer.cancel(key), || _ = timer.turn());
+    pairs(
+        times,
+        schedule,
+        |key| timer.cancel(key),
+        || _ = timer.turn(),
+    );
 }
 
 /// Fifty timers at a time.
@@ -236,7 +290,9 @@ fn lives(times: usize) {
     let timer = typed(builder().clock(clock.clone()));
     for number in 0..times as u64 {
         let delay = Duration::from_millis(1 + number % 100);
-        timer.schedule_key(delay, number).expect("there is no limit");
+        timer
+            .schedule_key(delay, number)
+            .expect("there is no limit");
         if number % 1_000 == 999 {
             clock.advance(Duration::from_millis(1));
             timer.turn().expect("it is turned by hand");

@@ -61,7 +61,11 @@ fn main() -> Result<(), Failure> {
         let ([figure], [peer]) = (&figures[..], &arguments.peers[..]) else {
             return Err("a child measures one figure of one peer".into());
         };
-        let measure = if figure.work.is_local() { local::measure } else { cross::measure };
+        let measure = if figure.work.is_local() {
+            local::measure
+        } else {
+            cross::measure
+        };
         for (name, value) in measure(figure.work, *peer, scale) {
             println!("{name}\t{value}");
         }
@@ -73,7 +77,9 @@ fn main() -> Result<(), Failure> {
     let results = measure_all(figures, &arguments.peers, scale, repeats);
     // `docs/performance/comparison.md` has its charts in `docs/performance/comparison`.
     let folder = arguments.out.as_ref().map(|out| out.with_extension(""));
-    let charts = folder.as_ref().and_then(|folder| folder.file_name()?.to_str());
+    let charts = folder
+        .as_ref()
+        .and_then(|folder| folder.file_name()?.to_str());
     let page = render(&results, &before, repeats, charts);
     println!("{page}");
     if let (Some(out), Some(folder)) = (&arguments.out, &folder) {
@@ -110,7 +116,10 @@ fn measure_all(figures: Vec<Figure>, only: &[Peer], scale: Scale, repeats: usize
                 // No peer always comes first, or always after the same one.
                 let row = &mut table.rows[(n + repeat) % rows];
                 let (seconds, id, peer) = (start.elapsed().as_secs(), figure.id, row.peer.name());
-                eprint!("\r\x1b[K[{seconds:4} s] {id} {}/{repeats} {peer}", repeat + 1);
+                eprint!(
+                    "\r\x1b[K[{seconds:4} s] {id} {}/{repeats} {peer}",
+                    repeat + 1
+                );
                 match measured(figure, row.peer, scale) {
                     Ok(metrics) => row.repeats.push(metrics),
                     Err(failure) => {

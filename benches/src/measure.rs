@@ -38,8 +38,13 @@ impl Usage {
 /// Reads a line of `/proc/self/status` in bytes; 0 where there is no such file.
 fn status(name: &str) -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    let kib = line.split_whitespace().find_map(|word| word.parse::<f64>().ok());
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .unwrap_or_default();
+    let kib = line
+        .split_whitespace()
+        .find_map(|word| word.parse::<f64>().ok());
     kib.unwrap_or(0.0) * 1024.0
 }
 
@@ -72,7 +77,9 @@ impl Sorted {
     pub fn at(&self, p: f64) -> f64 {
         // The rounded product of a length and a share is an index or one too much.
         let rank = (self.0.len() as f64 * p) as usize;
-        self.0.get(rank.min(self.0.len().saturating_sub(1))).map_or(0.0, |sample| *sample as f64)
+        self.0
+            .get(rank.min(self.0.len().saturating_sub(1)))
+            .map_or(0.0, |sample| *sample as f64)
     }
 
     /// Returns how many are below zero.
@@ -86,7 +93,11 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     let upper = *values.get(half)?;
-    Some(if values.len() % 2 == 1 { upper } else { f64::midpoint(values[half - 1], upper) })
+    Some(if values.len() % 2 == 1 {
+        upper
+    } else {
+        f64::midpoint(values[half - 1], upper)
+    })
 }
 
 /// Reads the metrics that another process has printed: one per line, name, tab, value.
@@ -95,7 +106,10 @@ pub fn parse(text: &[u8]) -> Vec<(String, f64)> {
         let (name, value) = line.split_once('\t')?;
         Some((name.to_owned(), value.parse().ok()?))
     };
-    String::from_utf8_lossy(text).lines().filter_map(line).collect()
+    String::from_utf8_lossy(text)
+        .lines()
+        .filter_map(line)
+        .collect()
 }
 
 #[cfg(test)]
@@ -108,7 +122,10 @@ mod tests {
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(Vec::new()), None);
         let sorted = Sorted::new((-2..98).collect());
-        assert_eq!((sorted.negative(), sorted.at(0.5), sorted.at(1.0)), (2, 48.0, 97.0));
+        assert_eq!(
+            (sorted.negative(), sorted.at(0.5), sorted.at(1.0)),
+            (2, 48.0, 97.0)
+        );
         assert_eq!(Sorted::new(Vec::new()).at(0.5).to_bits(), 0.0_f64.to_bits());
     }
 

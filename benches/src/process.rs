@@ -8,7 +8,10 @@ pub type Failure = Box<dyn std::error::Error>;
 
 /// Returns the arguments of this program.
 pub fn arguments() -> Vec<&'static str> {
-    std::env::args().skip(1).map(|argument| &*argument.leak()).collect()
+    std::env::args()
+        .skip(1)
+        .map(|argument| &*argument.leak())
+        .collect()
 }
 
 /// Finds a row of a table by its name.
@@ -17,13 +20,18 @@ pub fn arguments() -> Vec<&'static str> {
 ///
 /// If there is no such row.
 pub fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Result<T, Failure> {
-    let row = table.iter().find(|row| row.0 == name).ok_or_else(|| format!("no {name} here"))?;
+    let row = table
+        .iter()
+        .find(|row| row.0 == name)
+        .ok_or_else(|| format!("no {name} here"))?;
     Ok(row.1)
 }
 
 /// Returns the name that the command line has for a value.
 pub fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    value
+        .to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Returns a command that runs this program with `arguments`.
@@ -41,7 +49,10 @@ pub fn this_program(arguments: &[&str]) -> Command {
 pub fn under_valgrind(options: &[&str], arguments: &[&str]) -> Command {
     let program = this_program(&[]);
     let mut command = Command::new("valgrind");
-    command.args(options).arg(program.get_program()).args(arguments);
+    command
+        .args(options)
+        .arg(program.get_program())
+        .args(arguments);
     command
 }
 
@@ -52,7 +63,10 @@ pub fn under_valgrind(options: &[&str], arguments: &[&str]) -> Command {
 /// If it cannot be started, or fails; the last line that it said is in the text.
 pub fn output(command: &mut Command) -> Result<Output, Failure> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| {
-        format!("{}: {error}; is it installed?", command.get_program().display())
+        format!(
+            "{}: {error}; is it installed?",
+            command.get_program().display()
+        )
     })?;
     if output.status.success() {
         return Ok(output);

@@ -14,7 +14,10 @@ const END: &str = "<!-- compare: end -->";
 /// Returns how busy the machine was in the last minutes.
 pub fn load() -> String {
     let text = read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+    text.split_whitespace()
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Returns the first line that a program prints; nothing if it prints none.
@@ -28,12 +31,20 @@ fn said_by(program: &str, arguments: &[&str]) -> String {
 fn machine() -> String {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find(|line| line.starts_with("model name"));
-    let model = model.and_then(|line| line.split_once(": ")).map_or("unknown", |it| it.1);
+    let model = model
+        .and_then(|line| line.split_once(": "))
+        .map_or("unknown", |it| it.1);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let memory = read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = memory.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
+    let kib = memory
+        .split_whitespace()
+        .nth(1)
+        .and_then(|kib| kib.parse::<u64>().ok());
     let gib = kib.unwrap_or(0) >> 20;
-    format!("{model}, {cores} cores, {gib} GiB, {}", said_by("uname", &["-sr"]))
+    format!(
+        "{model}, {cores} cores, {gib} GiB, {}",
+        said_by("uname", &["-sr"])
+    )
 }
 
 /// Writes the tables of a run, headed by the circumstances that each figure is quoted with. `before` is the load before
@@ -42,7 +53,11 @@ pub fn render(results: &[Table], before: &str, repeats: usize, charts: Option<&s
     let arguments = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let commit = said_by("git", &["rev-parse", "--short=12", "HEAD"]);
     let is_changed = !said_by("git", &["status", "--porcelain"]).is_empty();
-    let changed = if is_changed { " with uncommitted changes" } else { "" };
+    let changed = if is_changed {
+        " with uncommitted changes"
+    } else {
+        ""
+    };
     let (machine, compiler, after) = (machine(), env!("TICKWHEEL_RUSTC"), load());
     let date = said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
     let mut page = format!(
@@ -62,7 +77,10 @@ pub fn render(results: &[Table], before: &str, repeats: usize, charts: Option<&s
 
 // Writing to a string does not fail, so the answers of `write!` are dropped here and below.
 fn goals(page: &mut String, verdicts: &[Verdict]) {
-    let measured: Vec<_> = verdicts.iter().filter_map(|verdict| verdict.2.as_ref()).collect();
+    let measured: Vec<_> = verdicts
+        .iter()
+        .filter_map(|verdict| verdict.2.as_ref())
+        .collect();
     let met = measured.iter().filter(|(_, is_met)| *is_met).count();
     let _ = write!(
         page,
@@ -97,8 +115,13 @@ fn figure(page: &mut String, table: &Table, charts: Option<&str>) {
         for metric in &metrics {
             let _ = write!(page, " {} |", spread(row, metric, *metric == headline));
         }
-        let ratio = row.median(headline).zip(best).map(|(own, (_, best))| own / best);
-        let ratio = ratio.filter(|ratio| ratio.is_finite()).map_or_else(String::new, number);
+        let ratio = row
+            .median(headline)
+            .zip(best)
+            .map(|(own, (_, best))| own / best);
+        let ratio = ratio
+            .filter(|ratio| ratio.is_finite())
+            .map_or_else(String::new, number);
         let remark = match &row.failure {
             Some(failure) => format!("failed: {failure}"),
             None => table.figure.remark(row.peer).to_owned(),
@@ -136,7 +159,9 @@ pub fn insert(page: &str, tables: &str) -> String {
         Some((first, last)) if first < last => {
             format!("{}{fresh}{}", &page[..first], &page[last + END.len()..])
         }
-        _ => format!("{}\n\n{fresh}\n", page.trim_end()).trim_start().to_owned(),
+        _ => format!("{}\n\n{fresh}\n", page.trim_end())
+            .trim_start()
+            .to_owned(),
     }
 }
 
@@ -156,7 +181,11 @@ pub fn draw(table: &Table) -> Option<String> {
          <text x=\"12\" y=\"26\" font-size=\"17\">{} — {metric} ({} is better)</text>\n",
         52 + 24 * all.len(),
         table.figure.id,
-        if more_is_better(metric) { "more" } else { "less" },
+        if more_is_better(metric) {
+            "more"
+        } else {
+            "less"
+        },
     );
     for (row, (peer, median, (least, greatest))) in all.into_iter().enumerate() {
         let y = 50 + 24 * row;
@@ -190,7 +219,11 @@ mod tests {
 
     #[test]
     fn tables_show_medians_ratios_and_failures_and_charts_a_bar_for_each_peer() {
-        let values = [(Peer::LocalTimer, 8.0), (Peer::LocalTimer, 9.0), (Peer::Nexus, 34.0)];
+        let values = [
+            (Peer::LocalTimer, 8.0),
+            (Peer::LocalTimer, 9.0),
+            (Peer::Nexus, 34.0),
+        ];
         let mut results = [measured("ns/pair", &values)];
         assert_eq!(results[0].rows[3].peer, Peer::DelayQueue);
         results[0].rows[3].failure = Some("signal: 9 (SIGKILL)".to_owned());

@@ -18,7 +18,9 @@ pub struct Row {
 impl Row {
     fn values(&self, metric: &str) -> Vec<f64> {
         let all = self.repeats.iter().flatten();
-        all.filter(|(name, _)| name == metric).map(|(_, value)| *value).collect()
+        all.filter(|(name, _)| name == metric)
+            .map(|(_, value)| *value)
+            .collect()
     }
 
     /// Returns the median of a metric, if it was measured.
@@ -46,21 +48,38 @@ pub struct Table {
 impl Table {
     /// Makes a table in which nothing is measured yet.
     pub fn new(figure: Figure, peers: Vec<Peer>) -> Self {
-        let row = |peer| Row { peer, repeats: Vec::new(), failure: None };
-        Self { figure, rows: peers.into_iter().map(row).collect() }
+        let row = |peer| Row {
+            peer,
+            repeats: Vec::new(),
+            failure: None,
+        };
+        Self {
+            figure,
+            rows: peers.into_iter().map(row).collect(),
+        }
     }
 
     /// Returns the names of the metrics. Peers are compared by the first one.
     pub fn metrics(&self) -> Vec<&str> {
         let measured = self.rows.iter().find_map(|row| row.repeats.first());
-        measured.into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+        measured
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.as_str())
+            .collect()
     }
 
     /// Returns the best of those that are not tickwheel.
     pub fn best_peer(&self, metric: &str) -> Option<(Peer, f64)> {
         let rivals = self.rows.iter().filter(|row| row.peer.is_rival());
         let values = rivals.filter_map(|row| Some((row.peer, row.median(metric)?)));
-        let cost = |value: f64| if more_is_better(metric) { -value } else { value };
+        let cost = |value: f64| {
+            if more_is_better(metric) {
+                -value
+            } else {
+                value
+            }
+        };
         values.min_by(|one, other| cost(one.1).total_cmp(&cost(other.1)))
     }
 }
@@ -77,7 +96,11 @@ pub fn table<'a>(results: &'a [Table], id: &str) -> Option<&'a Table> {
 
 /// Returns the median of a metric.
 pub fn find_median(results: &[Table], id: &str, peer: Peer, metric: &str) -> Option<f64> {
-    table(results, id)?.rows.iter().find(|row| row.peer == peer)?.median(metric)
+    table(results, id)?
+        .rows
+        .iter()
+        .find(|row| row.peer == peer)?
+        .median(metric)
 }
 
 /// Makes a table of churn-1k from values of its first metric.
@@ -109,6 +132,9 @@ mod tests {
         assert_eq!(costs.rows[0].range("ns/pair"), Some((7.0, 9.0)));
         let results = [costs];
         let median = |peer| find_median(&results, "churn-1k", peer, "ns/pair");
-        assert_eq!((median(Peer::LocalTimer), median(Peer::Heap)), (Some(8.0), None));
+        assert_eq!(
+            (median(Peer::LocalTimer), median(Peer::Heap)),
+            (Some(8.0), None)
+        );
     }
 }

@@ -64,8 +64,9 @@ const WAYS: [(&str, fn()); 8] = [
     // Remotes of an event loop's timer.
     ("remote", || {
         let settings = Settings::new().clock(ManualClock::new());
-        let owner: EventLoopTimer<u64> =
-            settings.build_with_waker(|| ()).expect("the settings are valid");
+        let owner: EventLoopTimer<u64> = settings
+            .build_with_waker(|| ())
+            .expect("the settings are valid");
         let remote = owner.remote();
         in_turn(|turn| turn.pairs(|| remote.schedule(DELAY, 17), |it| remote.cancel(it).won()));
     }),
@@ -75,12 +76,18 @@ const WAYS: [(&str, fn()); 8] = [
         let schedule = || {
             let mut sleep = timer.sleep(DELAY);
             let poll = sleep.poll_sleep(&mut Context::from_waker(Waker::noop()));
-            if poll.is_pending() { Ok(sleep) } else { Err(poll) }
+            if poll.is_pending() {
+                Ok(sleep)
+            } else {
+                Err(poll)
+            }
         };
         in_turn(|turn| turn.pairs(schedule, |it| !it.is_elapsed()));
     }),
     // As `keys`, where each thread deals its timers out to two shards.
-    ("spread", || keys(builder().shards(2).routing(Routing::Spread))),
+    ("spread", || {
+        keys(builder().shards(2).routing(Routing::Spread))
+    }),
     // As `keys`, with a bound on all pending timers, whose permits are one word of the engine.
     (CONTROL, || keys(builder().max_pending(1_000_000))),
 ];
@@ -161,7 +168,10 @@ fn follow(trace: impl BufRead) -> Result<[Lines; 2], Failure> {
         let Some((what @ ("L" | "S" | "M"), place)) = line.trim_start().split_once(' ') else {
             continue;
         };
-        let address = place.split(',').next().map(|hex| u64::from_str_radix(hex, 16));
+        let address = place
+            .split(',')
+            .next()
+            .map(|hex| u64::from_str_radix(hex, 16));
         let Some(Ok(address)) = address else { continue };
         if what != "L" && Some(address) == phase_is_at {
             at = if at.is_none() { Some(next) } else { None };
@@ -177,16 +187,26 @@ fn follow(trace: impl BufRead) -> Result<[Lines; 2], Failure> {
 
 /// An engine whose clock stands, as time goes by much faster here than the work.
 fn builder() -> Builder {
-    Builder::new().shards(1).drive(Drive::Manual).clock(ManualClock::new())
+    Builder::new()
+        .shards(1)
+        .drive(Drive::Manual)
+        .clock(ManualClock::new())
 }
 
 fn typed(builder: Builder) -> Timer<u64> {
-    builder.build_with(|_: Expired<u64>| ()).expect("the settings are valid")
+    builder
+        .build_with(|_: Expired<u64>| ())
+        .expect("the settings are valid")
 }
 
 fn keys(builder: Builder) {
     let timer = typed(builder);
-    in_turn(|turn| turn.pairs(|| timer.schedule_key(DELAY, 17), |it| timer.cancel(it).won()));
+    in_turn(|turn| {
+        turn.pairs(
+            || timer.schedule_key(DELAY, 17),
+            |it| timer.cancel(it).won(),
+        )
+    });
 }
 
 /// Two threads at the same work, step by step: each warms up, then each is looked at.
@@ -218,7 +238,10 @@ impl Turn<'_> {
             for _ in 0..times {
                 in_flight.push_back(schedule().expect("there is room"));
                 if in_flight.len() > IN_FLIGHT {
-                    assert!(in_flight.pop_front().is_some_and(&mut cancel), "it is pending");
+                    assert!(
+                        in_flight.pop_front().is_some_and(&mut cancel),
+                        "it is pending"
+                    );
                 }
             }
         };

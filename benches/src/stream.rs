@@ -50,7 +50,12 @@ impl Stream {
     /// Makes a stream over `residents` timers, with delays in whole milliseconds.
     pub fn new(residents: usize, delays: Range<u64>) -> Self {
         let block = Vec::with_capacity(BLOCK);
-        Self { rng: XorShift::default(), residents: residents as u64, delays, block }
+        Self {
+            rng: XorShift::default(),
+            residents: residents as u64,
+            delays,
+            block,
+        }
     }
 
     /// Draws a delay by itself, for the first timers.

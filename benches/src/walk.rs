@@ -22,7 +22,9 @@ const MS: Duration = Duration::from_millis(1);
 type Walk = fn(&Timer<u64>, &ManualClock);
 
 const WALKS: [(&str, Walk); 5] = [
-    ("schedule-key", |timer, _| _ = walked(|| timer.schedule_key(MS, 2))),
+    ("schedule-key", |timer, _| {
+        _ = walked(|| timer.schedule_key(MS, 2))
+    }),
     ("cancel", |timer, _| {
         let key = timer.schedule_key(MS, 2).expect("there is room");
         assert!(walked(|| timer.cancel(key)).won());
@@ -55,7 +57,10 @@ fn main() -> Result<(), Failure> {
     let arguments = arguments();
     if let ["--child", name] = arguments[..] {
         let clock = ManualClock::new();
-        let builder = Builder::new().shards(1).drive(Drive::Manual).clock(clock.clone());
+        let builder = Builder::new()
+            .shards(1)
+            .drive(Drive::Manual)
+            .clock(clock.clone());
         let timer = builder.build_with(|expired: Expired<u64>| _ = black_box(expired.payload))?;
         // Once before, so that what happens only the first time does not count.
         let key = timer.schedule_key(MS, 1)?;
@@ -69,12 +74,23 @@ fn main() -> Result<(), Failure> {
     if let [name] = arguments[..] {
         find(&WALKS, name)?;
     }
-    println!("{:14} {:>9} {:>5} {:>5}", "walk", "functions", "files", "rooms");
-    for (name, _) in WALKS.iter().filter(|walk| arguments.first().is_none_or(|it| *it == walk.0)) {
+    println!(
+        "{:14} {:>9} {:>5} {:>5}",
+        "walk", "functions", "files", "rooms"
+    );
+    for (name, _) in WALKS
+        .iter()
+        .filter(|walk| arguments.first().is_none_or(|it| *it == walk.0))
+    {
         let functions = functions_of(name)?;
         let files: BTreeSet<&str> = functions.iter().map(|(file, _)| file.as_str()).collect();
         let rooms: BTreeSet<_> = files.iter().map(|file| file.split('/').next()).collect();
-        println!("{name:14} {:9} {:5} {:5}", functions.len(), files.len(), rooms.len());
+        println!(
+            "{name:14} {:9} {:5} {:5}",
+            functions.len(),
+            files.len(),
+            rooms.len()
+        );
         for (file, function) in functions.iter().filter(|_| !arguments.is_empty()) {
             println!("  {file:32} {function}");
         }
@@ -86,11 +102,17 @@ fn main() -> Result<(), Failure> {
 fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
     let counts = tempfile::NamedTempFile::new()?;
     let out = format!("--callgrind-out-file={}", counts.path().display());
-    let only =
-        ["--tool=callgrind", "--toggle-collect=walk::walked*", "--compress-strings=no", &out];
+    let only = [
+        "--tool=callgrind",
+        "--toggle-collect=walk::walked*",
+        "--compress-strings=no",
+        &out,
+    ];
     output(&mut under_valgrind(&only, &["--child", name]))?;
     let counts = std::fs::read_to_string(counts.path())?;
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src").canonicalize()?;
+    let src = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../src")
+        .canonicalize()?;
     let (mut file, mut functions) = (None, BTreeSet::new());
     for line in counts.lines() {
         if let Some(path) = line.strip_prefix("fl=") {

@@ -35,7 +35,11 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// Optimised or not, the steady state is the same; only the patience differs.
-const PAIRS: usize = if cfg!(debug_assertions) { 200_000 } else { 2_000_000 };
+const PAIRS: usize = if cfg!(debug_assertions) {
+    200_000
+} else {
+    2_000_000
+};
 const RESIDENTS: usize = 20_000;
 
 /// Returns the allocations and reallocations per million pairs while `work` makes its pairs.
@@ -53,7 +57,9 @@ fn churn<P: LocalPeer>(what: &str, per_tick: Option<usize>) -> f64 {
     let mut churn = Churn::<P>::new(RESIDENTS, delays, per_tick);
     // The owner's log has blocks for the most entries that it has ever held: the peak comes late.
     churn.run(4 * PAIRS);
-    let count = counted(&format!("{what}, schedule + cancel"), || _ = churn.run(PAIRS));
+    let count = counted(&format!("{what}, schedule + cancel"), || {
+        _ = churn.run(PAIRS)
+    });
     churn.end();
     count
 }
@@ -106,7 +112,10 @@ fn a_steady_state_does_not_allocate() {
         engine::<ClosuresPeer>("schedule_key (closure of two words)", 1024),
         engine_firing(),
     ];
-    assert!(amortised.iter().all(|calls| *calls < AMORTISED), "{amortised:?}");
+    assert!(
+        amortised.iter().all(|calls| *calls < AMORTISED),
+        "{amortised:?}"
+    );
 }
 
 /// Allocations per million pairs: a block per 512 messages is 1953, the rest is for the epochs' bags.

@@ -4,9 +4,16 @@ use std::process::Command;
 use tickwheel_benches::figure::{Figure, Scale};
 
 fn compare(arguments: &[&str]) -> (bool, String, String) {
-    let program = Command::new(env!("CARGO_BIN_EXE_compare")).args(arguments).output().unwrap();
+    let program = Command::new(env!("CARGO_BIN_EXE_compare"))
+        .args(arguments)
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (program.status.success(), text(program.stdout), text(program.stderr))
+    (
+        program.status.success(),
+        text(program.stdout),
+        text(program.stderr),
+    )
 }
 
 #[test]
@@ -17,7 +24,10 @@ fn every_figure_of_every_peer_runs() {
     let (ok, tables, errors) =
         compare(&["--tiny", "--repeats", "1", "--out", page.to_str().unwrap()]);
     assert!(ok && !errors.contains("failed"), "{errors}");
-    assert!(!tables.contains("failed:") && !tables.contains("| - |  |"), "{tables}");
+    assert!(
+        !tables.contains("failed:") && !tables.contains("| - |  |"),
+        "{tables}"
+    );
     for figure in Figure::all(Scale::Tiny) {
         let id = figure.id;
         assert!(tables.contains(&format!("### {id}\n")), "{id} is missing");
@@ -30,7 +40,15 @@ fn every_figure_of_every_peer_runs() {
 
 #[test]
 fn a_part_may_be_chosen() {
-    let arguments = ["--tiny", "--repeats", "2", "--only", "rearm", "--peers", "local-timer,heap"];
+    let arguments = [
+        "--tiny",
+        "--repeats",
+        "2",
+        "--only",
+        "rearm",
+        "--peers",
+        "local-timer,heap",
+    ];
     let (ok, tables, _) = compare(&arguments);
     assert!(ok && tables.contains("### rearm-100k") && !tables.contains("### churn"));
     assert!(

@@ -31,13 +31,18 @@ fn engine() -> Timer<u32> {
 /// Reads a figure of the watched engine in a page in Prometheus' format.
 fn figure(page: &str, name: &str) -> Option<f64> {
     let name = format!("{name}{{timer=\"requests\",shard=\"0\"}} ");
-    page.lines().find_map(|line| line.strip_prefix(&name))?.parse().ok()
+    page.lines()
+        .find_map(|line| line.strip_prefix(&name))?
+        .parse()
+        .ok()
 }
 
 /// A recorder with buckets, and a report of `timer` in it.
 fn reported(timer: &Timer<u32>, reports: usize) -> PrometheusHandle {
     let buckets = [0.001, 0.01, 0.1];
-    let recorder = PrometheusBuilder::new().set_buckets(&buckets).expect("there are buckets");
+    let recorder = PrometheusBuilder::new()
+        .set_buckets(&buckets)
+        .expect("there are buckets");
     let recorder = recorder.build_recorder();
     metrics::with_local_recorder(&recorder, || {
         let mut reporter = MetricsReporter::new("requests");
@@ -73,23 +78,36 @@ fn a_report_has_every_figure_and_histograms_are_not_counted_twice() {
     }
     for line in page.lines().filter(|line| line.starts_with("# TYPE ")) {
         let name = line.split(' ').nth(2).expect("a name");
-        assert!(page.contains(&format!("# HELP {name} ")), "{name} is not described");
+        assert!(
+            page.contains(&format!("# HELP {name} ")),
+            "{name} is not described"
+        );
     }
 }
 
 #[test]
 fn reports_come_by_themselves_until_they_are_cancelled() {
     let (watched, clock) = (engine(), ManualClock::new());
-    let on = Builder::new().shards(1).drive(Drive::Manual).clock(clock.clone()).build().unwrap();
+    let on = Builder::new()
+        .shards(1)
+        .drive(Drive::Manual)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
     let recorder = PrometheusBuilder::new().build_recorder();
     let cancelled = || {
         on.turn().expect("it is driven by hand");
-        figure(&recorder.handle().render(), "tickwheel_timers_cancelled_total")
+        figure(
+            &recorder.handle().render(),
+            "tickwheel_timers_cancelled_total",
+        )
     };
     let second = Duration::from_secs(1);
     metrics::with_local_recorder(&recorder, || {
         let reporter = MetricsReporter::new("requests");
-        let key = reporter.report_every(10 * second, &watched, &on).expect("there is room");
+        let key = reporter
+            .report_every(10 * second, &watched, &on)
+            .expect("there is room");
         assert_eq!(cancelled(), Some(10.0), "at once");
         let cancel = || {
             let key = watched.schedule_key(second, 0).expect("there is room");
@@ -106,7 +124,9 @@ fn reports_come_by_themselves_until_they_are_cancelled() {
         assert_eq!(cancelled(), Some(11.0));
         // It does not keep the engine that it watches.
         let reporter = MetricsReporter::new("requests");
-        reporter.report_every(second, &watched, &on).expect("there is room");
+        reporter
+            .report_every(second, &watched, &on)
+            .expect("there is room");
         assert_eq!(cancelled(), Some(12.0));
         let weak = watched.downgrade();
         drop(watched);
@@ -123,12 +143,20 @@ fn the_dashboard_asks_for_figures_that_exist() {
     assert!(serde_json::from_str::<serde_json::Value>(dashboard).is_ok());
     let is_no_name = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
     let words = dashboard.split(is_no_name);
-    let names: Vec<&str> = words.filter(|word| word.starts_with("tickwheel_")).collect();
+    let names: Vec<&str> = words
+        .filter(|word| word.starts_with("tickwheel_"))
+        .collect();
     assert!(names.len() >= 8, "{names:?}");
     for name in names {
         let ends = ["_bucket", "_sum", "_count"];
-        let family = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
-        assert!(page.contains(&format!("# TYPE {family} ")), "nothing is called {name}");
+        let family = ends
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
+        assert!(
+            page.contains(&format!("# TYPE {family} ")),
+            "nothing is called {name}"
+        );
     }
 }
 
@@ -139,8 +167,14 @@ fn prometheus_reads_a_report() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(&page, reported(&engine(), 1).render())?;
     let program = std::env::var("PROMTOOL").unwrap_or_else(|_| "promtool".to_owned());
     let mut promtool = Command::new(program);
-    let said = promtool.args(["check", "metrics"]).stdin(page.reopen()?).output()?;
+    let said = promtool
+        .args(["check", "metrics"])
+        .stdin(page.reopen()?)
+        .output()?;
     let complaints = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success() && complaints.is_empty(), "{complaints}");
+    assert!(
+        said.status.success() && complaints.is_empty(),
+        "{complaints}"
+    );
     Ok(())
 }

@@ -18,18 +18,26 @@ async fn book(redis: &redis::Client, job: &Delivery) -> redis::RedisResult<u64> 
     let mut connection = redis.get_multiplexed_async_connection().await?;
     let script = Script::new(BOOK);
     let mut call = script.key("{account}:booked");
-    call.key("{account}:sum").arg(job.id.as_str()).arg(&job.payload);
+    call.key("{account}:sum")
+        .arg(job.id.as_str())
+        .arg(&job.payload);
     call.invoke_async(&mut connection).await
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = RedisProcess::start(&[]).await?;
-    let settings = Settings { redis: server.url(), partitions: 2, ..Settings::default() };
+    let settings = Settings {
+        redis: server.url(),
+        partitions: 2,
+        ..Settings::default()
+    };
     let node = Node::start(settings.clone()).await?;
     for amount in 1..=10 {
         let when = When::After(Duration::from_millis(amount * 20));
-        node.store().create(NewJob::new(amount.to_string(), when)).await?;
+        node.store()
+            .create(NewJob::new(amount.to_string(), when))
+            .await?;
     }
     let account = redis::Client::open(server.url())?;
     let patience = Duration::from_millis(300);

@@ -81,16 +81,29 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<bool, Failure> {
-    let all = gather(&Cli::command(), std::env::args_os().collect(), std::env::vars_os());
+    let all = gather(
+        &Cli::command(),
+        std::env::args_os().collect(),
+        std::env::vars_os(),
+    );
     let command = Cli::parse_from(all.map_err(StoreError::Unfit)?).command;
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| "delayed_jobs=warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let program = std::env::current_exe()?;
         match command {
-            Command::Serve { listen, node, webhook } => serve(listen, *node, &webhook).await,
+            Command::Serve {
+                listen,
+                node,
+                webhook,
+            } => serve(listen, *node, &webhook).await,
             Command::Consume(options) => consume(&options, asked_to_end()?).await.map(|()| true),
             Command::Demo(options) => demo(&options, &program).await,
             Command::Figures(options) => figures(&options, &program).await,
@@ -143,7 +156,11 @@ fn gather(
         return Ok(given);
     };
     let variables = environment.into_iter().filter_map(|(name, value)| {
-        let name = name.to_str()?.strip_prefix(PREFIX)?.to_lowercase().replace('_', "-");
+        let name = name
+            .to_str()?
+            .strip_prefix(PREFIX)?
+            .to_lowercase()
+            .replace('_', "-");
         Some((name, value))
     });
     let variables: Vec<(String, OsString)> = variables.collect();
@@ -156,7 +173,9 @@ fn gather(
     settings.extend(variables);
     // A setting of another command is left to it.
     let argument = |(name, value): &(String, OsString)| {
-        let arg = sub.get_arguments().find(|arg| arg.get_long() == Some(name))?;
+        let arg = sub
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some(name))?;
         let mut text = OsString::from(format!("--{name}"));
         if arg.get_action().takes_values() {
             text.push("=");
@@ -184,7 +203,11 @@ fn read(command: &clap::Command, file: &Path) -> Result<Vec<(String, OsString)>,
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Float(number) => number.to_string(),
             toml::Value::Boolean(flag) => flag.to_string(),
-            _ => return Err(format!("`{name}` must be a text, a number, or true or false")),
+            _ => {
+                return Err(format!(
+                    "`{name}` must be a text, a number, or true or false"
+                ));
+            }
         };
         Ok((long, value.into()))
     };
@@ -193,10 +216,15 @@ fn read(command: &clap::Command, file: &Path) -> Result<Vec<(String, OsString)>,
 
 /// Finds the file that the command line names.
 fn config(given: &[OsString]) -> Option<PathBuf> {
-    let at = given.iter().rposition(|one| one.to_string_lossy().starts_with("--config"))?;
+    let at = given
+        .iter()
+        .rposition(|one| one.to_string_lossy().starts_with("--config"))?;
     match given[at].to_string_lossy().strip_prefix("--config=") {
         Some(file) => Some(file.into()),
-        None => given.get(at + 1).filter(|_| given[at] == "--config").map(PathBuf::from),
+        None => given
+            .get(at + 1)
+            .filter(|_| given[at] == "--config")
+            .map(PathBuf::from),
     }
 }
 
@@ -205,10 +233,21 @@ mod tests {
     use super::*;
 
     fn parsed(given: &[&str], variables: &[(&str, &str)]) -> Result<clap::ArgMatches, String> {
-        let given = ["delayed-jobs"].iter().chain(given).map(OsString::from).collect();
-        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        let given = ["delayed-jobs"]
+            .iter()
+            .chain(given)
+            .map(OsString::from)
+            .collect();
+        let variables = variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
         let all = gather(&Cli::command(), given, variables)?;
-        Ok(Cli::command().get_matches_from(all).subcommand().unwrap().1.clone())
+        Ok(Cli::command()
+            .get_matches_from(all)
+            .subcommand()
+            .unwrap()
+            .1
+            .clone())
     }
 
     #[test]

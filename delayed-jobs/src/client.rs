@@ -112,13 +112,23 @@ impl Client {
         prepare_tls();
         let http = reqwest::Client::builder().no_proxy().build();
         let http = http.map_err(|error| ClientError::Away(error.to_string()))?;
-        Ok(Self { http, token: None, nodes, first: AtomicUsize::new(0), patience, one_try })
+        Ok(Self {
+            http,
+            token: None,
+            nodes,
+            first: AtomicUsize::new(0),
+            patience,
+            one_try,
+        })
     }
 
     /// Sends a bearer token with each request.
     #[must_use]
     pub fn with_token(self, token: &str) -> Self {
-        Self { token: Some(token.to_owned().into()), ..self }
+        Self {
+            token: Some(token.to_owned().into()),
+            ..self
+        }
     }
 
     /// Makes a job. Without a key of the caller's the request gets a random one.
@@ -173,7 +183,8 @@ impl Client {
     ///
     /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has fired.
     pub async fn cancel(&self, id: &JobId) -> Result<Found> {
-        self.ask(Method::DELETE, &format!("/v1/jobs/{id}"), None).await
+        self.ask(Method::DELETE, &format!("/v1/jobs/{id}"), None)
+            .await
     }
 
     /// Moves the deadline of a pending job.
@@ -182,7 +193,12 @@ impl Client {
     ///
     /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has ended.
     pub async fn reschedule(&self, id: &JobId, when: When) -> Result<Found> {
-        self.ask(Method::PATCH, &format!("/v1/jobs/{id}"), Some(&request(when, None))).await
+        self.ask(
+            Method::PATCH,
+            &format!("/v1/jobs/{id}"),
+            Some(&request(when, None)),
+        )
+        .await
     }
 
     /// Pending jobs, from where another page ended.
@@ -247,7 +263,8 @@ impl Client {
     ///
     /// [`ClientError`].
     pub async fn fail(&self, receipts: &[String], reason: &str) -> Result<()> {
-        self.tell("nack", json!({ "receipts": receipts, "reason": reason })).await
+        self.tell("nack", json!({ "receipts": receipts, "reason": reason }))
+            .await
     }
 
     /// Holds deliveries for longer.
@@ -257,12 +274,15 @@ impl Client {
     /// [`ClientError`].
     pub async fn extend(&self, receipts: &[String], hold: Duration) -> Result<()> {
         let hold = format!("{}ms", millis(hold));
-        self.tell("extend", json!({ "receipts": receipts, "hold": hold })).await
+        self.tell("extend", json!({ "receipts": receipts, "hold": hold }))
+            .await
     }
 
     async fn tell(&self, what: &str, body: Value) -> Result<()> {
         let path = format!("/v1/deliveries/{what}");
-        self.ask::<Value>(Method::POST, &path, Some(&body)).await.map(drop)
+        self.ask::<Value>(Method::POST, &path, Some(&body))
+            .await
+            .map(drop)
     }
 
     /// What everything looks like now.
@@ -334,7 +354,10 @@ async fn answer<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result
     if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
         return Err(ClientError::Away(format!("{status}: {reason}")));
     }
-    Err(ClientError::Refused { status: status.as_u16(), reason })
+    Err(ClientError::Refused {
+        status: status.as_u16(),
+        reason,
+    })
 }
 
 fn request(when: When, key: Option<&str>) -> Value {

@@ -29,7 +29,11 @@ const REASON: usize = 400;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConsumeSettings {
     /// A node; may be given several times
-    #[arg(long = "node", default_value = "http://127.0.0.1:8080", value_name = "URL")]
+    #[arg(
+        long = "node",
+        default_value = "http://127.0.0.1:8080",
+        value_name = "URL"
+    )]
     nodes: Vec<String>,
     /// Holds the bearer token for the nodes
     #[arg(long, value_name = "FILE")]

@@ -90,7 +90,11 @@ pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool
     let pace = Duration::from_secs(1) / settings.rate;
     let produced = produce(&client, &books, pace, settings.seed, end);
     let random = Rng::with_seed(settings.seed ^ 0x7261_6e64);
-    tokio::try_join!(trouble(&mut nodes, start, random, end, say), failover, produced)?;
+    tokio::try_join!(
+        trouble(&mut nodes, start, random, end, say),
+        failover,
+        produced
+    )?;
     say("waiting for what is still to come");
     linger(&client, &books).await;
     let audit = lock(&books).audit();
@@ -132,10 +136,16 @@ async fn trouble(
         // One node at a time, or two; never all.
         let first = random.usize(..NODES);
         let second = (first + 1) % NODES;
-        let victims = if random.f64() < 0.3 { vec![first, second] } else { vec![first] };
+        let victims = if random.f64() < 0.3 {
+            vec![first, second]
+        } else {
+            vec![first]
+        };
         let kill = random.bool();
         // Some pauses are longer than a lease.
-        let time = (LEASE * 3).mul_f64(random.f64()).max(Duration::from_millis(50));
+        let time = (LEASE * 3)
+            .mul_f64(random.f64())
+            .max(Duration::from_millis(50));
         for &victim in &victims {
             match kill {
                 true => nodes[victim].kill().await?,
@@ -143,7 +153,10 @@ async fn trouble(
             }
         }
         let what = if kill { "killed" } else { "paused" };
-        say(&format!("nodes {victims:?} {what} for {} ms", time.as_millis()));
+        say(&format!(
+            "nodes {victims:?} {what} for {} ms",
+            time.as_millis()
+        ));
         tokio::time::sleep(time).await;
         for &victim in &victims {
             match kill {
@@ -234,7 +247,10 @@ async fn live(client: Arc<Client>, books: Arc<Mutex<Books>>, mut random: Rng) {
     let payload = json!({ "key": key, "fails": fails });
     let poison = Retry::fixed(POISON_ATTEMPTS, Duration::from_millis(200));
     let retry = (fails == POISON_ATTEMPTS).then_some(&poison);
-    let id = match client.create_tried(payload, When::At(due_ms), Some(&key), retry).await {
+    let id = match client
+        .create_tried(payload, When::At(due_ms), Some(&key), retry)
+        .await
+    {
         Ok(made) => made.id,
         Err(ClientError::Away(_)) => return lock(&books).unsure += 1,
         Err(ClientError::Refused { .. }) => return lock(&books).refused += 1,
@@ -281,7 +297,9 @@ fn delay_ms(random: &mut Rng) -> u64 {
 /// Whether this attempt of a job is one that fails.
 fn fails(one: &Delivery) -> bool {
     let payload: Value = serde_json::from_str(&one.payload).unwrap_or_default();
-    payload["fails"].as_u64().is_some_and(|fails| u64::from(one.attempt) <= fails)
+    payload["fails"]
+        .as_u64()
+        .is_some_and(|fails| u64::from(one.attempt) <= fails)
 }
 
 /// Takes, books and acknowledges; now and then it dies and comes back.

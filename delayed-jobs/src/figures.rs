@@ -56,7 +56,10 @@ const POLLED: isize = 100;
 ///
 /// No Redis, or a process that the system refuses.
 pub(crate) async fn figures(settings: &FigureSettings, program: &Path) -> Result<bool, Failure> {
-    let (store, http) = (ours(settings, program).await?, ours_over_http(settings, program).await?);
+    let (store, http) = (
+        ours(settings, program).await?,
+        ours_over_http(settings, program).await?,
+    );
     let mut rows = vec![store, http, polling(settings).await?];
     if let Some(folder) = &settings.peers {
         rows.extend(foreign(settings, folder).await?);
@@ -64,14 +67,20 @@ pub(crate) async fn figures(settings: &FigureSettings, program: &Path) -> Result
     println!("{}", HEAD);
     rows.iter().for_each(|row| println!("{}", row.0));
     let took = failover(settings.failovers, program).await?;
-    println!("\nFailover, {} kills with a lease of 3 s: {took:.3?}", took.len());
+    println!(
+        "\nFailover, {} kills with a lease of 3 s: {took:.3?}",
+        took.len()
+    );
     Ok(rows.iter().all(|row| row.1))
 }
 
 /// A fresh Redis, a node in a process of its own that holds everything, and their settings.
 async fn started(program: &Path) -> Result<(RedisProcess, NodeProcess, Settings), Failure> {
     let redis = RedisProcess::start(&[]).await?;
-    let settings = Settings { redis: redis.url(), ..Settings::default() };
+    let settings = Settings {
+        redis: redis.url(),
+        ..Settings::default()
+    };
     let node = NodeProcess::start(program, &settings, "127.0.0.1:0").await?;
     held_by(&Store::open(settings.clone()).await?, 1).await?;
     Ok((redis, node, settings))
@@ -95,7 +104,8 @@ async fn ours(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
         let job = NewJob::new(number.to_string(), When::At(due_ms));
         store.create(job).await.map(drop).map_err(Failure::from)
     };
-    work.measure("delayed-jobs, one node", accept, consume).await
+    work.measure("delayed-jobs, one node", accept, consume)
+        .await
 }
 
 /// The same with a request over HTTP for each job, and one for up to 256 that are taken or acknowledged.
@@ -118,14 +128,18 @@ async fn ours_over_http(work: &FigureSettings, program: &Path) -> Result<Row, Fa
         let accepted = producer.create(number.into(), When::At(due_ms), None).await;
         accepted.map(drop).map_err(Failure::from)
     };
-    work.measure("delayed-jobs over HTTP", accept, consume).await
+    work.measure("delayed-jobs over HTTP", accept, consume)
+        .await
 }
 
 /// The usual loop: a sorted set, asked again and again for what is due; whoever removes an entry has it.
 async fn polling(work: &FigureSettings) -> Result<Row, Failure> {
     let server = RedisProcess::start(&[]).await?;
-    let connection =
-        async || redis::Client::open(server.url())?.get_multiplexed_async_connection().await;
+    let connection = async || {
+        redis::Client::open(server.url())?
+            .get_multiplexed_async_connection()
+            .await
+    };
     let (accepts, polls) = (connection().await?, connection().await?);
     let accept = async |number, due_ms| {
         let id = format!("{:016x}", fastrand::u64(..));
@@ -133,16 +147,22 @@ async fn polling(work: &FigureSettings) -> Result<Row, Failure> {
         both.atomic();
         both.hset("polled:payloads", &id, number).ignore();
         both.zadd("polled:due", &id, due_ms).ignore();
-        both.query_async::<()>(&mut accepts.clone()).await.map_err(Failure::from)
+        both.query_async::<()>(&mut accepts.clone())
+            .await
+            .map_err(Failure::from)
     };
-    work.measure("polling every 100 ms", accept, |arrived| poll(polls, arrived)).await
+    work.measure("polling every 100 ms", accept, |arrived| {
+        poll(polls, arrived)
+    })
+    .await
 }
 
 async fn poll(mut connection: MultiplexedConnection, arrived: Arrived) -> redis::RedisResult<()> {
     loop {
         let now_ms = now_us() / 1000;
-        let due: Vec<String> =
-            connection.zrangebyscore_limit("polled:due", 0, now_ms, 0, POLLED).await?;
+        let due: Vec<String> = connection
+            .zrangebyscore_limit("polled:due", 0, now_ms, 0, POLLED)
+            .await?;
         if !due.is_empty() {
             // In one round trip each, as a worker that has been tuned does.
             let mut take = redis::pipe();
@@ -150,8 +170,12 @@ async fn poll(mut connection: MultiplexedConnection, arrived: Arrived) -> redis:
                 take.zrem("polled:due", id);
             }
             let taken: Vec<u8> = take.query_async(&mut connection).await?;
-            let mine: Vec<&String> =
-                due.iter().zip(taken).filter(|(_, taken)| *taken == 1).map(|(id, _)| id).collect();
+            let mine: Vec<&String> = due
+                .iter()
+                .zip(taken)
+                .filter(|(_, taken)| *taken == 1)
+                .map(|(id, _)| id)
+                .collect();
             let payloads: Vec<u64> = connection.hmget("polled:payloads", &mine).await?;
             let now = now_us();
             for number in payloads {
@@ -166,8 +190,10 @@ async fn poll(mut connection: MultiplexedConnection, arrived: Arrived) -> redis:
 }
 
 /// What runs each of them, if it is there.
-const PROGRAMS: [(&str, &str); 2] =
-    [("bullmq/node_modules/bullmq", "node bullmq/worker.mjs"), ("apalis", "./apalis")];
+const PROGRAMS: [(&str, &str); 2] = [
+    ("bullmq/node_modules/bullmq", "node bullmq/worker.mjs"),
+    ("apalis", "./apalis"),
+];
 
 /// How long a program may take to come up.
 const START: Duration = Duration::from_secs(20);
@@ -200,7 +226,11 @@ async fn foreign_one(work: &FigureSettings, folder: &Path, command: &str) -> Res
     };
     let mut lines = BufReader::new(output).lines();
     let ready = tokio::time::timeout(START, lines.next_line()).await;
-    let ready = ready.ok().and_then(Result::ok).flatten().unwrap_or_default();
+    let ready = ready
+        .ok()
+        .and_then(Result::ok)
+        .flatten()
+        .unwrap_or_default();
     let Some(name) = ready.strip_prefix("ready ").map(str::to_owned) else {
         return Err(format!("{command} did not come up: {ready}").into());
     };
@@ -208,7 +238,10 @@ async fn foreign_one(work: &FigureSettings, folder: &Path, command: &str) -> Res
     let answers = Arc::clone(&accepted);
     let consume = |arrived: Arrived| async move {
         while let Ok(Some(line)) = lines.next_line().await {
-            match line.split_once(' ').map(|(number, at)| (number.parse(), at.parse())) {
+            match line
+                .split_once(' ')
+                .map(|(number, at)| (number.parse(), at.parse()))
+            {
                 None => answers.add_permits(1),
                 Some((Ok(number), Ok(at))) => drop(arrived.send((number, at))),
                 Some(_) => {}
@@ -250,7 +283,11 @@ async fn held_by(store: &Store, nodes: usize) -> Result<(), Failure> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(30) {
         let overview = store.overview().await?;
-        let names: HashSet<_> = overview.partitions.iter().map(|one| one.node.as_str()).collect();
+        let names: HashSet<_> = overview
+            .partitions
+            .iter()
+            .map(|one| one.node.as_str())
+            .collect();
         if !names.contains(&"") && names.len() == nodes {
             return Ok(());
         }
@@ -318,7 +355,10 @@ impl FigureSettings {
         accepted(burst, UNDER_WAY).await?;
         let came = gather(&mut arrivals, self.burst).await;
         // From the moment at which all are due until the last has come; none if one is missing.
-        let last = came.values().max().filter(|_| came.len() as u64 == self.burst);
+        let last = came
+            .values()
+            .max()
+            .filter(|_| came.len() as u64 == self.burst);
         let seconds = |last: &u64| last.saturating_sub(due_ms * 1000).max(1) as f64 / 1e6;
         let fired = last.map(|last| format!("{:.0}", self.burst as f64 / seconds(last)));
         let fired = fired.as_deref().unwrap_or("-");
@@ -333,7 +373,9 @@ impl FigureSettings {
 
         let late = [0.5, 0.99, 0.999].map(|share| {
             let at = (late_us.len().saturating_sub(1) as f64 * share).round() as usize;
-            let late = late_us.get(at).map_or(f64::NAN, |late| *late as f64 / 1000.0);
+            let late = late_us
+                .get(at)
+                .map_or(f64::NAN, |late| *late as f64 / 1000.0);
             format!("{late:.1} ms")
         });
         let late = late.join(" | ");
@@ -347,7 +389,10 @@ async fn accepted<F: Future<Output = Result<(), Failure>>>(
     requests: impl Stream<Item = F>,
     under_way: usize,
 ) -> Result<usize, Failure> {
-    requests.buffer_unordered(under_way).try_fold(0, async |n, ()| Ok(n + 1)).await
+    requests
+        .buffer_unordered(under_way)
+        .try_fold(0, async |n, ()| Ok(n + 1))
+        .await
 }
 
 /// The first arrival of each of so many jobs, or of as many as come.

@@ -43,7 +43,9 @@ pub async fn serve(
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let shared = Arc::clone(&node.shared);
-    let _ = shared.address.set(format!("http://{}", listener.local_addr()?));
+    let _ = shared
+        .address
+        .set(format!("http://{}", listener.local_addr()?));
     shared.tokens.load().map_err(std::io::Error::other)?;
     let router = router(Arc::clone(&shared));
     let end = async move {
@@ -51,7 +53,9 @@ pub async fn serve(
         // Requests that wait for deliveries end now.
         shared.inbox().close();
     };
-    axum::serve(listener, router).with_graceful_shutdown(end).await
+    axum::serve(listener, router)
+        .with_graceful_shutdown(end)
+        .await
 }
 
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
@@ -68,7 +72,10 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/", get(Html(include_str!("http/page.html"))))
         .route("/healthz", get(health))
         .route("/metrics", get(metrics))
-        .route("/openapi.json", get((JSON, include_str!("http/openapi.json"))))
+        .route(
+            "/openapi.json",
+            get((JSON, include_str!("http/openapi.json"))),
+        )
         .route("/v1/overview", get(overview))
         .route("/v1/jobs", get(list).post(create))
         .route("/v1/jobs/{id}", get(read).delete(cancel).patch(reschedule))
@@ -80,7 +87,10 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/dead/requeue", post(requeue))
         .route("/v1/dead/purge", post(purge))
         .route("/v1/schedules", get(list_schedules))
-        .route("/v1/schedules/{name}", get(read_schedule).put(put_schedule).delete(end_schedule))
+        .route(
+            "/v1/schedules/{name}",
+            get(read_schedule).put(put_schedule).delete(end_schedule),
+        )
         .fallback(async || {
             let reason = "no such path; GET /openapi.json lists them";
             Refusal::new(StatusCode::NOT_FOUND, "not_found", reason)
@@ -91,7 +101,10 @@ fn router(shared: Arc<Shared>) -> Router {
         })
         // Room for the rest of the request around a payload, which is judged by itself.
         .layer(DefaultBodyLimit::max(4 * PAYLOAD))
-        .route("/v1/jobs/batch", post(create_many).layer(DefaultBodyLimit::max(BATCH)))
+        .route(
+            "/v1/jobs/batch",
+            post(create_many).layer(DefaultBodyLimit::max(BATCH)),
+        )
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .with_state(shared)
 }
@@ -99,7 +112,10 @@ fn router(shared: Arc<Shared>) -> Router {
 /// A job or schedule as JSON, its payload as it was given.
 fn shown(one: &impl Serialize) -> Value {
     let mut shown = json!(one);
-    if let Some(payload) = shown["payload"].as_str().and_then(|text| from_str(text).ok()) {
+    if let Some(payload) = shown["payload"]
+        .as_str()
+        .and_then(|text| from_str(text).ok())
+    {
         shown["payload"] = payload;
     }
     shown
@@ -114,7 +130,11 @@ async fn create(
     guard::room(&shared, 1)?;
     let accepted = shared.store.create(job).await?;
     shared.metrics.created(&accepted);
-    let status = if accepted.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    let status = if accepted.repeated {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
     let place = [(header::LOCATION, format!("/v1/jobs/{}", accepted.id))];
     Ok((status, place, Json(accepted)).into_response())
 }
@@ -141,7 +161,10 @@ async fn reschedule(
     Body(request): Body<MoveRequest>,
 ) -> Answer {
     let (when, key) = (request.when()?, request.key(&headers)?);
-    let found = shared.store.reschedule(&parsed(&id)?, when, key.as_deref()).await?;
+    let found = shared
+        .store
+        .reschedule(&parsed(&id)?, when, key.as_deref())
+        .await?;
     let answer = changed(&id, found, JobState::Pending, "move")?;
     shared.metrics.rescheduled.inc();
     Ok(answer)
@@ -176,17 +199,22 @@ async fn create_many(
         .map(|(job, at)| job.into_job(&none, default).map_err(|bad| bad.of_job(at)))
         .collect::<Result<_, _>>()?;
     guard::room(&shared, jobs.len() as u64)?;
-    let accepted = shared.store.create_many(jobs).await.into_iter().map(|accepted| {
-        let refusal = match accepted {
-            Ok(accepted) => {
-                shared.metrics.created(&accepted);
-                return json!(accepted);
-            }
-            Err(error) => Refusal::from(error),
-        };
-        Refusal::count(refusal.status, &shared.metrics);
-        refusal.json()
-    });
+    let accepted = shared
+        .store
+        .create_many(jobs)
+        .await
+        .into_iter()
+        .map(|accepted| {
+            let refusal = match accepted {
+                Ok(accepted) => {
+                    shared.metrics.created(&accepted);
+                    return json!(accepted);
+                }
+                Err(error) => Refusal::from(error),
+            };
+            Refusal::count(refusal.status, &shared.metrics);
+            refusal.json()
+        });
     Ok(Json(json!({ "jobs": accepted.collect::<Vec<_>>() })))
 }
 
@@ -200,7 +228,8 @@ struct ListQuery {
 fn limit(limit: Option<usize>) -> Result<usize, Refusal> {
     let limit = limit.unwrap_or(100);
     let fits = (1..=1000).contains(&limit);
-    fits.then_some(limit).ok_or_else(|| Refusal::bad("limit: use 1 to 1000"))
+    fits.then_some(limit)
+        .ok_or_else(|| Refusal::bad("limit: use 1 to 1000"))
 }
 
 /// The same with a choice of jobs. (`flatten` reads no numbers from a query.)
@@ -216,15 +245,27 @@ struct SearchQuery {
 }
 
 async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer {
-    let SearchQuery { state, key, after_ms, before_ms, .. } = query;
+    let SearchQuery {
+        state,
+        key,
+        after_ms,
+        before_ms,
+        ..
+    } = query;
     if let Some(key) = key {
         if state.is_some() || after_ms.is_some() || before_ms.is_some() {
             return Err(Refusal::bad("key: a key alone names the job"));
         }
         let found = async { shared.store.get(&shared.store.by_key(&key).await?).await };
         return match found.await {
-            Ok(job) => Ok(page_of(&Page { jobs: vec![job], next: None })),
-            Err(StoreError::Unknown(_)) => Ok(page_of(&Page { jobs: Vec::new(), next: None })),
+            Ok(job) => Ok(page_of(&Page {
+                jobs: vec![job],
+                next: None,
+            })),
+            Err(StoreError::Unknown(_)) => Ok(page_of(&Page {
+                jobs: Vec::new(),
+                next: None,
+            })),
             Err(error) => Err(error.into()),
         };
     }
@@ -234,7 +275,12 @@ async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer
         after_ms: after_ms.unwrap_or(all.after_ms),
         before_ms: before_ms.unwrap_or(all.before_ms),
     };
-    Ok(page_of(&shared.store.search(&search, query.from.as_deref(), limit(query.limit)?).await?))
+    Ok(page_of(
+        &shared
+            .store
+            .search(&search, query.from.as_deref(), limit(query.limit)?)
+            .await?,
+    ))
 }
 
 fn page_of(page: &Page) -> Json<Value> {
@@ -259,7 +305,11 @@ impl ScheduleRequest {
         let recurrence = match (&self.every, &self.cron, self.timezone.as_deref()) {
             (Some(every), None, None) => Recurrence::every(duration("every", every)?),
             (None, Some(pattern), zone) => Recurrence::cron(pattern, zone.unwrap_or("")),
-            _ => return Err(Refusal::bad("give either every, or cron and perhaps timezone")),
+            _ => {
+                return Err(Refusal::bad(
+                    "give either every, or cron and perhaps timezone",
+                ));
+            }
         };
         recurrence.map_err(Refusal::bad)
     }
@@ -272,12 +322,24 @@ async fn put_schedule(
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let retry = request.tries.retry(&shared.store.settings().retry)?;
     let (recurrence, payload) = (request.recurrence()?, payload(&request.payload)?);
-    let new = NewSchedule { name, recurrence, payload, retry };
+    let new = NewSchedule {
+        name,
+        recurrence,
+        payload,
+        retry,
+    };
     let (scheduled, next_ms) = shared.store.schedule(&new).await?;
     let is_new = scheduled == Scheduled::Created;
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
     let changed = scheduled != Scheduled::Known;
-    Ok((status, Json(json!({ "name": new.name, "next_ms": next_ms, "changed": changed }))))
+    Ok((
+        status,
+        Json(json!({ "name": new.name, "next_ms": next_ms, "changed": changed })),
+    ))
 }
 
 async fn read_schedule(State(shared): Shares, Path(name): Path<String>) -> Answer {
@@ -290,7 +352,10 @@ async fn end_schedule(State(shared): Shares, Path(name): Path<String>) -> Answer
 }
 
 async fn list_schedules(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
-    let (names, next) = shared.store.schedules(query.from.as_deref(), limit(query.limit)?).await?;
+    let (names, next) = shared
+        .store
+        .schedules(query.from.as_deref(), limit(query.limit)?)
+        .await?;
     let mut schedules = Vec::with_capacity(names.len());
     for name in names {
         // One that has ended since is left out.
@@ -315,7 +380,11 @@ async fn health(State(shared): Shares) -> Response {
         Ok(log) => (!silent, "up", log),
         Err(error) => (false, error.redis_trouble().unwrap_or("away"), "unknown"),
     };
-    let status = if answers { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if answers {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     let body = json!({
         "node": shared.name,
         "redis": redis,
@@ -328,13 +397,20 @@ async fn health(State(shared): Shares) -> Response {
 
 async fn metrics(State(shared): Shares) -> impl IntoResponse {
     let metrics = &shared.metrics;
-    metrics.held.set(i64::try_from(shared.held()).unwrap_or(i64::MAX));
-    metrics.armed.set(i64::try_from(shared.armed()).unwrap_or(i64::MAX));
+    metrics
+        .held
+        .set(i64::try_from(shared.held()).unwrap_or(i64::MAX));
+    metrics
+        .armed
+        .set(i64::try_from(shared.armed()).unwrap_or(i64::MAX));
     let up = shared.silence() <= shared.store.settings().lease;
     metrics.redis_up.set(u64::from(up));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let overview = shared.store.overview();
     let overview = tokio::time::timeout(shared.store.settings().patience, overview).await;
     let overview = overview.ok().and_then(Result::ok);
-    ([(header::CONTENT_TYPE, kind)], metrics.text(overview.as_ref()))
+    (
+        [(header::CONTENT_TYPE, kind)],
+        metrics.text(overview.as_ref()),
+    )
 }

@@ -36,7 +36,9 @@ impl News {
     // ORDERING: Relaxed, here and below; a flag carries no data, and `Notify` or the next sweep brings
     // what it says to every task.
     fn all(&self) {
-        self.maybe.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        self.maybe
+            .iter()
+            .for_each(|flag| flag.store(true, Ordering::Relaxed));
         self.changed.notify_one();
     }
 
@@ -68,10 +70,20 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn open(store: Store) -> Self {
-        let maybe = (0..MOST_PARTITIONS).map(|_| AtomicBool::new(true)).collect();
-        let news = Arc::new(News { maybe, changed: Notify::new(), closed: AtomicBool::new(false) });
+        let maybe = (0..MOST_PARTITIONS)
+            .map(|_| AtomicBool::new(true))
+            .collect();
+        let news = Arc::new(News {
+            maybe,
+            changed: Notify::new(),
+            closed: AtomicBool::new(false),
+        });
         let hearing = tokio::spawn(hear(store.clone(), Arc::clone(&news)));
-        Self { store, news, hearing }
+        Self {
+            store,
+            news,
+            hearing,
+        }
     }
 
     /// Takes at most `most` jobs, to be ended within `hold`. Waits until there is one, or it is `end`.
@@ -104,8 +116,13 @@ impl Inbox {
             let share = most / count + usize::from(at < most % count);
             self.store.take(partition, share, hold)
         });
-        others.iter().for_each(|&partition| self.news.one(partition.into()));
-        let mut arrived = Taken { left: others.len() as u64, ..Taken::default() };
+        others
+            .iter()
+            .for_each(|&partition| self.news.one(partition.into()));
+        let mut arrived = Taken {
+            left: others.len() as u64,
+            ..Taken::default()
+        };
         let mut failed = None;
         for (partition, taken) in flagged.iter().zip(join_all(asked).await) {
             let left = match taken {
@@ -219,7 +236,11 @@ impl Consumer {
     /// Those of [`Store::open`].
     pub async fn connect(settings: Settings, hold: Duration) -> Result<Self> {
         let inbox = Inbox::open(Store::open(settings).await?);
-        Ok(Self { inbox, hold, ready: VecDeque::new() })
+        Ok(Self {
+            inbox,
+            hold,
+            ready: VecDeque::new(),
+        })
     }
 
     /// The next job. Waits as long as there is none, and while Redis is away. Dropping the future loses
@@ -229,7 +250,11 @@ impl Consumer {
             if let Some(delivery) = self.ready.pop_front() {
                 return delivery;
             }
-            match self.inbox.take(BATCH, self.hold, Instant::now() + WAIT).await {
+            match self
+                .inbox
+                .take(BATCH, self.hold, Instant::now() + WAIT)
+                .await
+            {
                 Ok(arrived) => self.ready.extend(arrived.deliveries),
                 Err(error) => {
                     tracing::debug!("no delivery: {error}");
@@ -256,7 +281,10 @@ impl Consumer {
     ///
     /// [`StoreError::Away`](crate::StoreError::Away); what was not acknowledged is delivered again.
     pub async fn acknowledge(&self, deliveries: &[Delivery]) -> Result<u64> {
-        self.store().acknowledge(&receipts(deliveries)).await.map(count)
+        self.store()
+            .acknowledge(&receipts(deliveries))
+            .await
+            .map(count)
     }
 
     /// Gives failed jobs back: they come again after their backoff, or are dead if their attempts are used
@@ -266,8 +294,14 @@ impl Consumer {
     ///
     /// [`StoreError::Away`](crate::StoreError::Away); what was not given back is delivered again.
     pub async fn fail(&self, deliveries: &[Delivery], reason: &str) -> Result<()> {
-        let nack = Nack { reason: reason.to_owned(), ..Nack::default() };
-        self.store().nack(&receipts(deliveries), &nack).await.map(drop)
+        let nack = Nack {
+            reason: reason.to_owned(),
+            ..Nack::default()
+        };
+        self.store()
+            .nack(&receipts(deliveries), &nack)
+            .await
+            .map(drop)
     }
 
     /// Holds jobs for longer: `hold` from now. Returns how many of them were still held.
@@ -276,7 +310,10 @@ impl Consumer {
     ///
     /// [`StoreError::Away`](crate::StoreError::Away).
     pub async fn extend(&self, deliveries: &[Delivery], hold: Duration) -> Result<u64> {
-        self.store().extend(&receipts(deliveries), hold).await.map(count)
+        self.store()
+            .extend(&receipts(deliveries), hold)
+            .await
+            .map(count)
     }
 
     /// The jobs of the namespace.
@@ -296,6 +333,8 @@ fn receipts(deliveries: &[Delivery]) -> Vec<Receipt> {
 
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer").field("hold", &self.hold).finish_non_exhaustive()
+        f.debug_struct("Consumer")
+            .field("hold", &self.hold)
+            .finish_non_exhaustive()
     }
 }

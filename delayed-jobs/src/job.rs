@@ -22,7 +22,10 @@ pub struct JobId {
 
 impl JobId {
     pub(crate) fn random(partition: u16) -> Self {
-        Self { partition, text: format!("{partition}-{:016x}", fastrand::u64(..)) }
+        Self {
+            partition,
+            text: format!("{partition}-{:016x}", fastrand::u64(..)),
+        }
     }
 
     /// The partition the job belongs to.
@@ -52,11 +55,24 @@ impl FromStr for JobId {
         let partition = text
             .split_once('-')
             .filter(|(_, digits)| digits.len() == 16 && digits.bytes().all(hex))
-            .and_then(|(number, _)| number.parse().ok().filter(|n: &u16| n.to_string() == number))
+            .and_then(|(number, _)| {
+                number
+                    .parse()
+                    .ok()
+                    .filter(|n: &u16| n.to_string() == number)
+            })
             .filter(|number| *number < MOST_PARTITIONS);
         let shown = || text.chars().take(80).collect::<String>();
-        let wrong = || format!("`{}` is not the id of a job, such as 7-00c0ffee00c0ffee", shown());
-        Ok(Self { partition: partition.ok_or_else(wrong)?, text: text.to_owned() })
+        let wrong = || {
+            format!(
+                "`{}` is not the id of a job, such as 7-00c0ffee00c0ffee",
+                shown()
+            )
+        };
+        Ok(Self {
+            partition: partition.ok_or_else(wrong)?,
+            text: text.to_owned(),
+        })
     }
 }
 
@@ -68,7 +84,9 @@ impl Serialize for JobId {
 
 impl<'de> Deserialize<'de> for JobId {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(from)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -112,7 +130,13 @@ impl Retry {
     /// Attempts with the same rest after each.
     #[must_use]
     pub fn fixed(max_attempts: u32, rest: Duration) -> Self {
-        Self { max_attempts, first: rest, factor: 1.0, longest: rest, jitter: 0.0 }
+        Self {
+            max_attempts,
+            first: rest,
+            factor: 1.0,
+            longest: rest,
+            jitter: 0.0,
+        }
     }
 
     /// Says what is wrong with it, if anything is.
@@ -132,13 +156,20 @@ impl Retry {
     /// As the scripts read it.
     pub(crate) fn policy(&self) -> String {
         let (first, longest) = (millis(self.first), millis(self.longest));
-        format!("{} {first} {} {longest} {}", self.max_attempts, self.factor, self.jitter)
+        format!(
+            "{} {first} {} {longest} {}",
+            self.max_attempts, self.factor, self.jitter
+        )
     }
 }
 
 /// The number of attempts that a policy allows.
 pub(crate) fn most_attempts(policy: &str) -> u32 {
-    policy.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(1)
+    policy
+        .split(' ')
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1)
 }
 
 /// What a job is made of.
@@ -158,7 +189,12 @@ impl NewJob {
     /// A job without an idempotency key.
     #[must_use]
     pub fn new(payload: impl Into<String>, when: When) -> Self {
-        Self { payload: payload.into(), when, idempotency_key: None, retry: None }
+        Self {
+            payload: payload.into(),
+            when,
+            idempotency_key: None,
+            retry: None,
+        }
     }
 }
 

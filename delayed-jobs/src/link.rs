@@ -125,13 +125,18 @@ impl Link {
             if let Some(certificates) = self.certificates()? {
                 builder = builder.certs(certificates);
             }
-            return Ok(Wire::Cluster(builder.build()?.get_async_connection().await?));
+            return Ok(Wire::Cluster(
+                builder.build()?.get_async_connection().await?,
+            ));
         }
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(patience))
             .set_response_timeout(Some(patience));
         let client = self.client().await?;
-        client.get_multiplexed_async_connection_with_config(&config).await.map(Wire::One)
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .map(Wire::One)
     }
 
     /// Opens a connection that hears notices. A cluster passes each notice on to all of its servers.
@@ -223,7 +228,9 @@ impl Link {
     /// Returns the addresses as they are given.
     fn addresses(&self) -> RedisResult<Vec<ConnectionInfo>> {
         let addresses = self.settings.redis.split(',').map(str::trim);
-        addresses.map(IntoConnectionInfo::into_connection_info).collect()
+        addresses
+            .map(IntoConnectionInfo::into_connection_info)
+            .collect()
     }
 
     /// Returns the addresses with the user and the password of the settings.
@@ -247,7 +254,10 @@ impl Link {
         let settings = &self.settings;
         let password = match &settings.redis_password_file {
             Some(file) => Some(String::from_utf8_lossy(&read(file)?).trim_end().to_owned()),
-            None => settings.redis_password.as_ref().map(|secret| secret.reveal().to_owned()),
+            None => settings
+                .redis_password
+                .as_ref()
+                .map(|secret| secret.reveal().to_owned()),
         };
         Ok((settings.redis_user.clone(), password))
     }
@@ -256,13 +266,17 @@ impl Link {
         let settings = &self.settings;
         let root_cert = settings.redis_ca.as_deref().map(read).transpose()?;
         let client_tls = match (&settings.redis_cert, &settings.redis_key) {
-            (Some(cert), Some(key)) => {
-                Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
-            }
+            (Some(cert), Some(key)) => Some(ClientTlsConfig {
+                client_cert: read(cert)?,
+                client_key: read(key)?,
+            }),
             _ => None,
         };
         let some = root_cert.is_some() || client_tls.is_some();
-        Ok(some.then_some(TlsCertificates { client_tls, root_cert }))
+        Ok(some.then_some(TlsCertificates {
+            client_tls,
+            root_cert,
+        }))
     }
 }
 
@@ -273,6 +287,10 @@ fn is_tls(address: &ConnectionAddr) -> bool {
 fn read(file: &Path) -> RedisResult<Vec<u8>> {
     std::fs::read(file).map_err(|error| {
         let what = format!("{}: {error}", file.display());
-        RedisError::from((ErrorKind::InvalidClientConfig, "a file cannot be read", what))
+        RedisError::from((
+            ErrorKind::InvalidClientConfig,
+            "a file cannot be read",
+            what,
+        ))
     })
 }

@@ -56,7 +56,12 @@ impl RedisProcess {
         let port = free_port()?;
         let more: Vec<String> = more.iter().map(|&one| one.to_owned()).collect();
         let child = Self::spawn(folder.path(), port, &more)?;
-        let mut redis = Self { child, port, folder, more };
+        let mut redis = Self {
+            child,
+            port,
+            folder,
+            more,
+        };
         redis.wait().await?;
         Ok(redis)
     }
@@ -64,10 +69,19 @@ impl RedisProcess {
     fn spawn(folder: &Path, port: u16, more: &[String]) -> io::Result<Child> {
         let program =
             redis_program().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, NO_REDIS))?;
-        let log = std::fs::File::options().create(true).append(true).open(folder.join("log"))?;
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join("log"))?;
         Command::new(program)
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
-            .args(["--appendfsync", "everysec", "--port", &port.to_string(), "--dir"])
+            .args([
+                "--appendfsync",
+                "everysec",
+                "--port",
+                &port.to_string(),
+                "--dir",
+            ])
             .arg(folder)
             .args(more)
             .stdin(Stdio::null())
@@ -84,7 +98,9 @@ impl RedisProcess {
             if let Some(status) = self.child.try_wait()? {
                 let log = std::fs::read_to_string(self.folder.path().join("log"));
                 let log = log.unwrap_or_default();
-                return Err(io::Error::other(format!("redis-server ended, {status}: {log}")));
+                return Err(io::Error::other(format!(
+                    "redis-server ended, {status}: {log}"
+                )));
             }
             next_try(start, START, "redis-server does not answer").await?;
         }
@@ -159,9 +175,19 @@ impl RedisGroup {
         std::fs::write(&file, text)?;
         let program = redis_program().unwrap_or_default();
         let mut sentinel = Command::new(program);
-        sentinel.arg(file).arg("--sentinel").stdin(Stdio::null()).stdout(Stdio::null());
+        sentinel
+            .arg(file)
+            .arg("--sentinel")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         let sentinel = sentinel.kill_on_drop(true).spawn()?;
-        let group = Self { master, replica, sentinel, port, _folder: folder };
+        let group = Self {
+            master,
+            replica,
+            sentinel,
+            port,
+            _folder: folder,
+        };
         let known = || async {
             let mut command = redis::cmd("SENTINEL");
             let replicas: Result<Vec<redis::Value>, _> =
@@ -201,7 +227,12 @@ impl RedisGroup {
             let (_, written, replicas): Role = ask(port, &redis::cmd("ROLE")).await?;
             !replicas.iter().any(|replica| replica.2 >= written)
         } {
-            next_try(start, Duration::from_secs(4), "the replica does not keep up").await?;
+            next_try(
+                start,
+                Duration::from_secs(4),
+                "the replica does not keep up",
+            )
+            .await?;
         }
         self.master.kill().await
     }
@@ -233,7 +264,10 @@ async fn ask<T: redis::FromRedisValue>(port: u16, command: &redis::Cmd) -> io::R
     let client = client.map_err(io::Error::other)?;
     let connection = client.get_multiplexed_async_connection().await;
     let mut connection = connection.map_err(io::Error::other)?;
-    command.query_async(&mut connection).await.map_err(io::Error::other)
+    command
+        .query_async(&mut connection)
+        .await
+        .map_err(io::Error::other)
 }
 
 /// A node in a process of its own.
@@ -286,13 +320,21 @@ impl NodeProcess {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let out = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        let out = child
+            .stdout
+            .take()
+            .ok_or_else(|| io::Error::other("no output"))?;
         let mut lines = BufReader::new(out).lines();
         let line = tokio::time::timeout(START, lines.next_line()).await;
         let line = line.map_err(|_| io::Error::other("the node does not come up"))??;
-        let address = line.as_deref().and_then(|line| line.strip_prefix("listening on "));
+        let address = line
+            .as_deref()
+            .and_then(|line| line.strip_prefix("listening on "));
         let address = address.ok_or_else(|| io::Error::other("the node ended at its start"))?;
-        Ok(Self { child, address: address.to_owned() })
+        Ok(Self {
+            child,
+            address: address.to_owned(),
+        })
     }
 
     /// Where it serves HTTP.

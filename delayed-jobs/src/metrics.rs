@@ -15,8 +15,9 @@ use crate::job::Accepted;
 use crate::store::{Failed, Overview, Taken};
 
 /// Upper ends of the buckets of lateness, in seconds.
-const LATENESS: [f64; 12] =
-    [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+const LATENESS: [f64; 12] = [
+    0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+];
 
 /// Names with values.
 type Labels = Vec<(&'static str, String)>;
@@ -60,7 +61,10 @@ impl Metrics {
         Self {
             accepted: counter("accepted", "Jobs accepted"),
             repeated: counter("repeated", "Requests whose idempotency key was known"),
-            cancelled: counter("cancelled", "Requests that found a job cancelled or cancelled it"),
+            cancelled: counter(
+                "cancelled",
+                "Requests that found a job cancelled or cancelled it",
+            ),
             rescheduled: counter("rescheduled", "Deadlines moved"),
             fired: counter("fired", "Jobs handed to the consumers"),
             early: counter("early_attempts", "Times Redis said that nothing is due yet"),
@@ -70,7 +74,10 @@ impl Metrics {
             died: counter("died", "Jobs whose attempts were found used up here"),
             redelivered: counter("redelivered", "Jobs given to consumers over HTTP again"),
             leases_lost: counter("leases_lost", "Leases that ran out or were taken by others"),
-            fenced: counter("fenced", "Times Redis refused to fire for a lease that was lost"),
+            fenced: counter(
+                "fenced",
+                "Times Redis refused to fire for a lease that was lost",
+            ),
             orphans: counter("orphans", "Entries whose job's record was gone"),
             redis_errors: counter("redis_errors", "Requests that Redis did not answer"),
             refused: counter("refused", "Requests refused as wrong"),
@@ -95,13 +102,21 @@ impl Metrics {
 
     /// A request for a new job was carried out.
     pub(crate) fn created(&self, accepted: &Accepted) {
-        if accepted.repeated { &self.repeated } else { &self.accepted }.inc();
+        if accepted.repeated {
+            &self.repeated
+        } else {
+            &self.accepted
+        }
+        .inc();
     }
 
     /// A request was answered.
     pub(crate) fn answered(&self, method: &Method, route: String, status: u16, took: Duration) {
-        let labels =
-            vec![("method", method.to_string()), ("route", route), ("status", status.to_string())];
+        let labels = vec![
+            ("method", method.to_string()),
+            ("route", route),
+            ("status", status.to_string()),
+        ];
         self.http.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
@@ -116,7 +131,11 @@ impl Metrics {
     /// Jobs were given to a consumer.
     pub(crate) fn arrived(&self, arrived: &Taken) {
         self.delivered.inc_by(arrived.deliveries.len() as u64);
-        let again = arrived.deliveries.iter().filter(|one| one.attempt > 1).count();
+        let again = arrived
+            .deliveries
+            .iter()
+            .filter(|one| one.attempt > 1)
+            .count();
         self.redelivered.inc_by(again as u64);
         self.orphans.inc_by(arrived.orphans);
         self.died.inc_by(arrived.died);
@@ -125,7 +144,8 @@ impl Metrics {
     /// Attempts failed.
     pub(crate) fn failed(&self, failed: &[Failed]) {
         let count = |wanted: fn(&Failed) -> bool| failed.iter().filter(|one| wanted(one)).count();
-        self.failed.inc_by(count(|one| *one != Failed::Stale) as u64);
+        self.failed
+            .inc_by(count(|one| *one != Failed::Stale) as u64);
         self.died.inc_by(count(|one| *one == Failed::Dead) as u64);
     }
 
@@ -146,18 +166,57 @@ impl Metrics {
 fn of_namespace(now: &Overview) -> Registry {
     let mut registry = Registry::with_prefix("delayed_jobs");
     let mut gauge = |name, help, value: u64, unit: f64| {
-        let gauge = add(&mut registry, name, help, Gauge::<f64, AtomicU64>::default());
+        let gauge = add(
+            &mut registry,
+            name,
+            help,
+            Gauge::<f64, AtomicU64>::default(),
+        );
         gauge.set(value as f64 / unit);
     };
     gauge("pending", "Jobs that wait for their time", now.pending, 1.0);
-    gauge("lag_seconds", "How long the oldest overdue job has been due", now.lag_ms, 1000.0);
-    gauge("unread", "Fired jobs that no consumer has taken", now.unread, 1.0);
-    gauge("unread_age_seconds", "Since the first of them fired", now.unread_ms, 1000.0);
-    gauge("unacknowledged", "Fired jobs that have not ended", now.unacknowledged, 1.0);
+    gauge(
+        "lag_seconds",
+        "How long the oldest overdue job has been due",
+        now.lag_ms,
+        1000.0,
+    );
+    gauge(
+        "unread",
+        "Fired jobs that no consumer has taken",
+        now.unread,
+        1.0,
+    );
+    gauge(
+        "unread_age_seconds",
+        "Since the first of them fired",
+        now.unread_ms,
+        1000.0,
+    );
+    gauge(
+        "unacknowledged",
+        "Fired jobs that have not ended",
+        now.unacknowledged,
+        1.0,
+    );
     let age = now.unacknowledged_ms;
-    gauge("unacknowledged_age_seconds", "Since the oldest of them fired", age, 1000.0);
+    gauge(
+        "unacknowledged_age_seconds",
+        "Since the oldest of them fired",
+        age,
+        1000.0,
+    );
     gauge("dead", "Jobs whose attempts are used up", now.dead, 1.0);
-    let free = now.partitions.iter().filter(|one| one.node.is_empty()).count() as u64;
-    gauge("partitions_free", "Partitions that no node holds", free, 1.0);
+    let free = now
+        .partitions
+        .iter()
+        .filter(|one| one.node.is_empty())
+        .count() as u64;
+    gauge(
+        "partitions_free",
+        "Partitions that no node holds",
+        free,
+        1.0,
+    );
     registry
 }

@@ -132,7 +132,9 @@ impl Node {
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node").field("name", &self.shared.name).finish_non_exhaustive()
+        f.debug_struct("Node")
+            .field("name", &self.shared.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -172,7 +174,10 @@ impl Shared {
     }
 
     pub(crate) fn held(&self) -> usize {
-        self.partitions().iter().filter(|one| one.lease().is_some()).count()
+        self.partitions()
+            .iter()
+            .filter(|one| one.lease().is_some())
+            .count()
     }
 
     /// What the node says of itself.

@@ -62,12 +62,17 @@ impl Recurrence {
             Self::Every(period) => {
                 let (from, period) = (planned.unwrap_or(now), millis(*period));
                 let passed = now.saturating_sub(from) / period;
-                passed.checked_add(1)?.checked_mul(period)?.checked_add(from)
+                passed
+                    .checked_add(1)?
+                    .checked_mul(period)?
+                    .checked_add(from)
             }
             Self::Cron(cron) => {
                 let after = planned.unwrap_or(now).max(now);
                 let after = DateTime::<Utc>::from_timestamp_millis(i64::try_from(after).ok()?)?;
-                let next = cron.0.find_next_occurrence(&after.with_timezone(&cron.1), false);
+                let next = cron
+                    .0
+                    .find_next_occurrence(&after.with_timezone(&cron.1), false);
                 u64::try_from(next.ok()?.timestamp_millis()).ok()
             }
         }
@@ -91,7 +96,9 @@ impl FromStr for Recurrence {
         let mut parts = text.splitn(3, ' ');
         match (parts.next(), parts.next(), parts.next()) {
             (Some("every"), Some(ms), None) => {
-                let ms = ms.parse().map_err(|_| format!("`{text}` is no recurrence"))?;
+                let ms = ms
+                    .parse()
+                    .map_err(|_| format!("`{text}` is no recurrence"))?;
                 Self::every(Duration::from_millis(ms))
             }
             (Some("cron"), Some(zone), Some(pattern)) => Self::cron(pattern, zone),
@@ -105,7 +112,12 @@ mod tests {
     use super::*;
 
     fn ms(text: &str) -> u64 {
-        u64::try_from(DateTime::parse_from_rfc3339(text).unwrap().timestamp_millis()).unwrap()
+        u64::try_from(
+            DateTime::parse_from_rfc3339(text)
+                .unwrap()
+                .timestamp_millis(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -115,7 +127,11 @@ mod tests {
         assert_eq!(every.next(Some(1_500), 1_501), Some(2_000));
         assert_eq!(every.next(Some(1_500), 2_000), Some(2_500));
         assert_eq!(every.next(Some(1_500), 9_999), Some(10_000));
-        assert_eq!(every.next(Some(1_500), 1_200), Some(2_000), "a clock that is behind");
+        assert_eq!(
+            every.next(Some(1_500), 1_200),
+            Some(2_000),
+            "a clock that is behind"
+        );
         assert_eq!(every.next(Some(u64::MAX), 0), None);
     }
 
@@ -125,16 +141,29 @@ mod tests {
         let friday = ms("2026-03-27T08:00:00Z");
         assert_eq!(nine.next(None, friday - 1), Some(friday));
         // Clocks go forward on the Sunday in between.
-        assert_eq!(nine.next(Some(friday), friday), Some(ms("2026-03-30T07:00:00Z")));
-        assert_eq!(nine.next(Some(friday), friday - 500), Some(ms("2026-03-30T07:00:00Z")));
+        assert_eq!(
+            nine.next(Some(friday), friday),
+            Some(ms("2026-03-30T07:00:00Z"))
+        );
+        assert_eq!(
+            nine.next(Some(friday), friday - 500),
+            Some(ms("2026-03-30T07:00:00Z"))
+        );
         let seconds = Recurrence::cron("*/10 * * * * *", "").unwrap();
         assert_eq!(seconds.next(None, 61_000), Some(70_000));
-        assert_eq!(Recurrence::cron("0 0 30 2 *", "").unwrap().next(None, 0), None);
+        assert_eq!(
+            Recurrence::cron("0 0 30 2 *", "").unwrap().next(None, 0),
+            None
+        );
     }
 
     #[test]
     fn recurrences_are_read_as_they_are_written() {
-        for text in ["every 60000", "cron Europe/Berlin 0 9 * * 1-5", "cron UTC */10 * * * * *"] {
+        for text in [
+            "every 60000",
+            "cron Europe/Berlin 0 9 * * 1-5",
+            "cron UTC */10 * * * * *",
+        ] {
             assert_eq!(text.parse::<Recurrence>().unwrap().to_string(), text);
         }
         for text in ["every x", "every 5 5", "cron UTC", ""] {

@@ -102,7 +102,10 @@ impl Settings {
             return Err(format!("the namespace `{namespace}` {form}"));
         }
         if !(1..=MOST_PARTITIONS).contains(&self.partitions) {
-            return Err(format!("{} partitions are not possible; use 1 to 4096", self.partitions));
+            return Err(format!(
+                "{} partitions are not possible; use 1 to 4096",
+                self.partitions
+            ));
         }
         self.retry.check()?;
         let second = Duration::from_secs(1);
@@ -157,7 +160,9 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Microseconds since 1970.
 pub(crate) fn now_us() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -26,8 +26,16 @@ macro_rules! script {
         static SCRIPT: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| {
             redis::Script::new(concat!(
                 $flags,
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts/common.lua")),
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts/", $name, ".lua"))
+                include_str!(concat!(
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/src/scripts/common.lua"
+                )),
+                include_str!(concat!(
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/src/scripts/",
+                    $name,
+                    ".lua"
+                ))
             ))
         });
         &*SCRIPT
@@ -144,7 +152,11 @@ impl Store {
         let mut call = script.key(key);
         call.arg(args);
         let (value, sent) = self.link.invoke(&call).await?;
-        Ok(Timed { value, sent, received: Instant::now() })
+        Ok(Timed {
+            value,
+            sent,
+            received: Instant::now(),
+        })
     }
 }
 
@@ -174,7 +186,9 @@ impl Store {
     /// Refuses a server that is too old.
     async fn check_server(&self) -> Result<()> {
         // Asked by a script, this needs no right that the scripts do not need anyway.
-        let version: String = self.eval("return redis.REDIS_VERSION or 'before 7.0'").await?;
+        let version: String = self
+            .eval("return redis.REDIS_VERSION or 'before 7.0'")
+            .await?;
         if is_old(&version) {
             let (major, minor) = OLDEST;
             return Err(StoreError::Unfit(format!(
@@ -185,7 +199,8 @@ impl Store {
     }
 
     async fn eval<T: FromRedisValue>(&self, script: &str) -> Result<T> {
-        self.ask(redis::cmd("EVAL").arg(script).arg(1).arg(self.base(0))).await
+        self.ask(redis::cmd("EVAL").arg(script).arg(1).arg(self.base(0)))
+            .await
     }
 
     /// Notes layout, window and partitions, or compares the first two with what was noted.
@@ -214,7 +229,9 @@ impl Store {
     /// want more. Returns how many of them keys lead to.
     pub(crate) async fn count_partitions(&self, grow: bool) -> Result<u16> {
         let args = (self.settings.partitions, u8::from(grow));
-        let timed = self.timed(script!("partitions"), self.noted(), args).await?;
+        let timed = self
+            .timed(script!("partitions"), self.noted(), args)
+            .await?;
         let (partitions, key_partitions) = timed.value;
         self.learn(partitions);
         Ok(key_partitions)
@@ -245,20 +262,28 @@ impl Store {
             }
             Err(error) => return Err(error),
         }
-        Ok(if config("appendfsync").await? == "always" { "always" } else { "everysec" })
+        Ok(if config("appendfsync").await? == "always" {
+            "always"
+        } else {
+            "everysec"
+        })
     }
 }
 
 /// Whether a version is below the oldest one, or no version at all.
 fn is_old(version: &str) -> bool {
     let mut numbers = version.split('.').map(str::parse);
-    let (Some(Ok(major)), minor) = (numbers.next(), numbers.next()) else { return true };
+    let (Some(Ok(major)), minor) = (numbers.next(), numbers.next()) else {
+        return true;
+    };
     (major, minor.and_then(Result::ok).unwrap_or(0)) < OLDEST
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -269,7 +294,13 @@ mod tests {
     #[test]
     fn versions_compare_as_numbers() {
         let all = |versions: &[&str], old| versions.iter().all(|version| is_old(version) == old);
-        assert!(all(&["2.8.24", "5.0.14", "6.2.99", "", "x", "of unknown version"], true));
-        assert!(all(&["7.0.0", "7.0.15", "7.4", "8", "10.1.0", "255.255.255"], false));
+        assert!(all(
+            &["2.8.24", "5.0.14", "6.2.99", "", "x", "of unknown version"],
+            true
+        ));
+        assert!(all(
+            &["7.0.0", "7.0.15", "7.4", "8", "10.1.0", "255.255.255"],
+            false
+        ));
     }
 }

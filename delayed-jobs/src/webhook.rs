@@ -81,17 +81,31 @@ pub(crate) fn push(settings: &WebhookSettings, node: &Node) -> Result<JoinSet<()
         .build()?;
     let hold = settings.webhook_timeout * 2 + Duration::from_secs(5);
     let shared = Arc::clone(&node.shared);
-    let pusher = Arc::new(Pusher { shared, http, url: url.clone(), key, hold });
-    Ok((0..settings.webhook_concurrency).map(|_| Arc::clone(&pusher).run()).collect())
+    let pusher = Arc::new(Pusher {
+        shared,
+        http,
+        url: url.clone(),
+        key,
+        hold,
+    });
+    Ok((0..settings.webhook_concurrency)
+        .map(|_| Arc::clone(&pusher).run())
+        .collect())
 }
 
 /// The bytes of a secret.
 fn key(secret: &str) -> Result<Vec<u8>, String> {
     let key = match secret.strip_prefix("whsec_") {
-        Some(text) => STANDARD.decode(text).map_err(|error| format!("after `whsec_`: {error}"))?,
+        Some(text) => STANDARD
+            .decode(text)
+            .map_err(|error| format!("after `whsec_`: {error}"))?,
         None => secret.as_bytes().to_vec(),
     };
-    if key.len() < 16 { Err("a secret has 16 bytes or more".to_owned()) } else { Ok(key) }
+    if key.len() < 16 {
+        Err("a secret has 16 bytes or more".to_owned())
+    } else {
+        Ok(key)
+    }
 }
 
 /// The signature of a body, as Standard Webhooks says: of id, time and body.
@@ -108,7 +122,12 @@ impl Pusher {
     /// Sends one job after the other until the inbox is closed.
     async fn run(self: Arc<Self>) {
         while !self.shared.inbox().is_closed() {
-            match self.shared.inbox().take(1, self.hold, Instant::now() + WAIT).await {
+            match self
+                .shared
+                .inbox()
+                .take(1, self.hold, Instant::now() + WAIT)
+                .await
+            {
                 Ok(arrived) => {
                     self.shared.metrics.arrived(&arrived);
                     for one in arrived.deliveries {
@@ -130,9 +149,14 @@ impl Pusher {
             Ok(()) => self.shared.store.acknowledge(&receipts).await.map(|held| {
                 metrics.acknowledged.inc_by(u64::from(held == [true]));
             }),
-            Err(nack) => self.shared.store.nack(&receipts, &nack).await.map(|failed| {
-                metrics.failed(&failed);
-            }),
+            Err(nack) => self
+                .shared
+                .store
+                .nack(&receipts, &nack)
+                .await
+                .map(|failed| {
+                    metrics.failed(&failed);
+                }),
         };
         if let Err(error) = told {
             tracing::debug!(job = %one.id, "comes again, because its outcome is not noted: {error}");
@@ -141,17 +165,27 @@ impl Pusher {
 
     /// Sends one job; how it has failed, if it has.
     async fn send(&self, one: &Delivery) -> Result<(), Nack> {
-        let failed = |reason: String, delay| Nack { reason, delay, dead: false };
+        let failed = |reason: String, delay| Nack {
+            reason,
+            delay,
+            dead: false,
+        };
         let body = serde_json::to_string(one);
         let body = body.map_err(|error| failed(error.to_string(), None))?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let answer = self
             .http
             .post(&self.url)
             .header(CONTENT_TYPE, "application/json")
             .header("webhook-id", one.id.as_str())
             .header("webhook-timestamp", now)
-            .header("webhook-signature", signature(&self.key, one.id.as_str(), now, &body))
+            .header(
+                "webhook-signature",
+                signature(&self.key, one.id.as_str(), now, &body),
+            )
             .body(body)
             .send()
             .await
@@ -160,13 +194,23 @@ impl Pusher {
         if status.is_success() {
             return Ok(());
         }
-        let busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-        let after =
-            answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let delay = after.filter(|_| busy.contains(&status)).map(Duration::from_secs);
+        let busy = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ];
+        let after = answer
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse().ok());
+        let delay = after
+            .filter(|_| busy.contains(&status))
+            .map(Duration::from_secs);
         let text = answer.text().await.unwrap_or_default();
         let text: String = text.chars().take(REASON).collect();
-        Err(failed(format!("{status}: {text}"), delay.map(|delay| delay.min(crate::job::FARTHEST))))
+        Err(failed(
+            format!("{status}: {text}"),
+            delay.map(|delay| delay.min(crate::job::FARTHEST)),
+        ))
     }
 }
 

@@ -170,7 +170,11 @@ impl EngineOptions {
             .thread_name("loadtest")
             .wheel(self.wheel)
             .idle(self.idle)
-            .pinning(if self.no_pin { Pinning::Off } else { Pinning::Cores });
+            .pinning(if self.no_pin {
+                Pinning::Off
+            } else {
+                Pinning::Cores
+            });
         match self.max_pending {
             Some(most) => builder.max_pending(most),
             None => builder,
@@ -217,7 +221,10 @@ fn number(most: u32) -> RangedU64ValueParser<usize> {
 }
 
 fn share(text: &str) -> Result<f64, &'static str> {
-    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    let share = text
+        .parse()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share));
     share.ok_or("use a share from 0 to 1, such as 0.97")
 }
 
@@ -242,7 +249,9 @@ fn pace(text: &str) -> Result<Pace, &'static str> {
 fn idle_timeout(text: &str) -> Result<Duration, String> {
     let timeout = parse_duration(text).map_err(|error| error.to_string())?;
     let is_long = timeout >= Duration::from_millis(100);
-    is_long.then_some(timeout).ok_or_else(|| "too short to be judged; use 100ms or more".to_owned())
+    is_long
+        .then_some(timeout)
+        .ok_or_else(|| "too short to be judged; use 100ms or more".to_owned())
 }
 
 fn wheel(text: &str) -> Result<WheelKind, &'static str> {
@@ -250,7 +259,9 @@ fn wheel(text: &str) -> Result<WheelKind, &'static str> {
         "hierarchical" => return Ok(WheelKind::Hierarchical),
         // As in Netty and Dubbo.
         "hashed" => Some(512),
-        _ => text.strip_prefix("hashed:").and_then(|buckets| buckets.parse().ok()),
+        _ => text
+            .strip_prefix("hashed:")
+            .and_then(|buckets| buckets.parse().ok()),
     };
     let hashed = buckets.map(|buckets| WheelKind::Hashed { buckets });
     hashed.ok_or("use hierarchical, hashed or hashed:512")
@@ -260,7 +271,9 @@ fn idle(text: &str) -> Result<IdleStrategy, &'static str> {
     let spin = match text {
         "park" => return Ok(IdleStrategy::Park),
         "busy" => return Ok(IdleStrategy::BusySpin),
-        _ => text.strip_prefix("spin:").and_then(|spin| parse_duration(spin).ok()),
+        _ => text
+            .strip_prefix("spin:")
+            .and_then(|spin| parse_duration(spin).ok()),
     };
     let spin = spin.map(|spin| IdleStrategy::SpinThenPark { spin });
     spin.ok_or("use park, spin:50us or busy")
@@ -290,9 +303,10 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let quiet = cli.results.quiet;
     let mut report = match &cli.command {
         None => run::run(&cli.engine, &cli.load, quiet, &interrupt)?,
-        Some(Command::Replay { replay: options, engine }) => {
-            replay::replay(options, engine, quiet, &interrupt)?
-        }
+        Some(Command::Replay {
+            replay: options,
+            engine,
+        }) => replay::replay(options, engine, quiet, &interrupt)?,
         Some(Command::Server { server }) => server::run(server, quiet, &interrupt)?,
     };
     report.settings = settings(matches);
@@ -316,7 +330,9 @@ fn settings(matches: &ArgMatches) -> Vec<Setting> {
         Some((name, matches)) => (root.find_subcommand(name).unwrap_or(&root), matches),
         None => (&root, matches),
     };
-    let options = command.get_arguments().filter(|one| one.get_help_heading() != Some(RESULTS));
+    let options = command
+        .get_arguments()
+        .filter(|one| one.get_help_heading() != Some(RESULTS));
     let setting = |option: &clap::Arg| {
         let name = option.get_id().as_str();
         let values = matches.try_get_raw(name).ok()??;
@@ -342,14 +358,28 @@ mod tests {
     fn options_arrive() {
         Cli::command().debug_assert();
         let Cli { engine, load, .. } = parse("").unwrap();
-        assert_eq!((engine.shards, load.producers), (machine::cores(), machine::cores()));
-        assert_eq!((load.duration, load.rate.0), (Duration::from_secs(10), vec![Some(5e4), None]));
+        assert_eq!(
+            (engine.shards, load.producers),
+            (machine::cores(), machine::cores())
+        );
+        assert_eq!(
+            (load.duration, load.rate.0),
+            (Duration::from_secs(10), vec![Some(5e4), None])
+        );
         let options =
             "--tick 50us --wheel hashed:64 --idle spin:50us --rate 20k --cancel-share 0.5";
         let Cli { engine, load, .. } = parse(options).unwrap();
-        assert_eq!((engine.tick, load.cancel_share), (Duration::from_micros(50), 0.5));
+        assert_eq!(
+            (engine.tick, load.cancel_share),
+            (Duration::from_micros(50), 0.5)
+        );
         assert_eq!(engine.wheel, WheelKind::Hashed { buckets: 64 });
-        assert_eq!(engine.idle, IdleStrategy::SpinThenPark { spin: Duration::from_micros(50) });
+        assert_eq!(
+            engine.idle,
+            IdleStrategy::SpinThenPark {
+                spin: Duration::from_micros(50)
+            }
+        );
         assert_eq!(load.rate.0, vec![Some(20_000.0)]);
     }
 

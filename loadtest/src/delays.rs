@@ -46,9 +46,15 @@ impl Delays {
         });
         let (_, low, high, log) = *part.unwrap_or(&self.0[self.0.len() - 1]);
         let (from, to, place) = (low.as_secs_f64(), high.as_secs_f64(), rng.f64());
-        let seconds = if log { from * (to / from).powf(place) } else { from + (to - from) * place };
+        let seconds = if log {
+            from * (to / from).powf(place)
+        } else {
+            from + (to - from) * place
+        };
         // What rounding pushed out of range means "practically never".
-        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).clamp(low, high)
+        Duration::try_from_secs_f64(seconds)
+            .unwrap_or(Duration::MAX)
+            .clamp(low, high)
     }
 }
 
@@ -58,7 +64,14 @@ mod tests {
 
     #[test]
     fn bad_spreads_are_refused() {
-        for text in ["gauss", "gauss:1s", "log:1ms", "log:0s..1s", "uniform:2s..1s", "fixed:soon"] {
+        for text in [
+            "gauss",
+            "gauss:1s",
+            "log:1ms",
+            "log:0s..1s",
+            "uniform:2s..1s",
+            "fixed:soon",
+        ] {
             assert!(text.parse::<Delays>().is_err(), "{text}");
         }
     }
@@ -78,7 +91,10 @@ mod tests {
             let draws: Vec<_> = (0..2000).map(|_| delays.draw(&mut rng)).collect();
             assert!(draws.iter().all(|delay| range.contains(delay)), "{text}");
             let found = draws.iter().filter(|delay| delay.as_millis() < 250).count();
-            assert!(short.contains(&found), "{text}: {found} of 2000 under 250 ms");
+            assert!(
+                short.contains(&found),
+                "{text}: {found} of 2000 under 250 ms"
+            );
         }
     }
 }

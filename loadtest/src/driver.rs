@@ -117,7 +117,12 @@ pub(crate) struct Driver<P: Payload> {
 impl<P: Payload> Driver<P> {
     pub(crate) fn new(timer: Timer<P>, writer: Writer) -> Self {
         let link = Arc::new(Link(Arc::clone(&writer.ledger)));
-        Self { timer, writer, link, counted: Counted::default() }
+        Self {
+            timer,
+            writer,
+            link,
+            counted: Counted::default(),
+        }
     }
 
     /// Schedules a timer, due `delay` after `now_ns`; takes the time of the call if `timed`. Without a reason the
@@ -135,7 +140,9 @@ impl<P: Payload> Driver<P> {
         let started = timed.then(Instant::now);
         let scheduled = G::schedule(&self.timer, delay, payload);
         if let Some(started) = started {
-            self.counted.schedule.saturating_record(nanos(started.elapsed()));
+            self.counted
+                .schedule
+                .saturating_record(nanos(started.elapsed()));
         }
         let grip = scheduled.map_err(|error| Some(self.refused(ticket, error)))?;
         self.counted.totals.accepted += 1;
@@ -164,9 +171,13 @@ impl<P: Payload> Driver<P> {
             None => self.timer.cancel(flight.grip.key()),
         };
         if let Some(started) = started {
-            self.counted.cancel.saturating_record(nanos(started.elapsed()));
+            self.counted
+                .cancel
+                .saturating_record(nanos(started.elapsed()));
         }
-        let Cancel::Won(payload) = cancel else { return false };
+        let Cancel::Won(payload) = cancel else {
+            return false;
+        };
         self.compare(flight.ticket, &payload, "was cancelled");
         self.writer.close(flight.ticket, Phase::Cancelled);
         self.counted.totals.cancelled += 1;
@@ -204,7 +215,9 @@ impl<P: Payload> Driver<P> {
         };
         if !admitted {
             let what = "has fired, but the engine calls it pending";
-            self.writer.ledger.breach(Breach::Mismatch, flight.ticket, what);
+            self.writer
+                .ledger
+                .breach(Breach::Mismatch, flight.ticket, what);
         }
         self.writer.reap(flight.ticket);
         true

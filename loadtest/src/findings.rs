@@ -51,7 +51,10 @@ impl Findings {
     /// The counts of these kinds, for a verdict.
     pub(crate) fn counts(&self, kinds: &[Breach]) -> Vec<(&'static str, u64)> {
         let count = |kind| self.0.get(kind).map_or(0, |(count, _)| *count);
-        kinds.iter().map(|kind| (kind.name(), count(kind))).collect()
+        kinds
+            .iter()
+            .map(|kind| (kind.name(), count(kind)))
+            .collect()
     }
 
     /// `kind: description` lines, with a note where more were found than kept.

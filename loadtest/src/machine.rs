@@ -26,7 +26,11 @@ pub(crate) fn resident_bytes() -> Option<u64> {
 pub(crate) fn raise_open_files() -> Option<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    let limit = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
+    let limit = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
+        hard
+    } else {
+        soft
+    };
     // Signed on FreeBSD.
     #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
     Some(limit as u64)
@@ -59,5 +63,10 @@ fn field(path: &str, name: &str) -> Option<String> {
 
 /// A size such as "1024 kB" in bytes.
 fn kibibytes(path: &str, name: &str) -> Option<u64> {
-    field(path, name)?.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    field(path, name)?
+        .split_whitespace()
+        .next()?
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
 }

@@ -79,7 +79,10 @@ impl Meter {
     /// Prepares for a phase of this length: 600 samples because a chart shows no more, and ten a second at most.
     pub(crate) fn new(length: Duration) -> Self {
         Self {
-            samples: vec![Sample { resident_bytes: resident_bytes(), ..Sample::default() }],
+            samples: vec![Sample {
+                resident_bytes: resident_bytes(),
+                ..Sample::default()
+            }],
             seconds: 0.0,
             started: Instant::now(),
             sample_every: (length.as_secs_f64() / 600.0).max(0.1),
@@ -107,12 +110,20 @@ impl Meter {
     }
 
     pub(crate) fn is_due(&self, at_s: f64) -> bool {
-        self.samples.last().is_none_or(|last| at_s >= last.at_s + self.sample_every)
+        self.samples
+            .last()
+            .is_none_or(|last| at_s >= last.at_s + self.sample_every)
     }
 
     pub(crate) fn take(&mut self, at_s: f64, [begun, ended, third]: [u64; 3]) {
         let resident_bytes = resident_bytes();
-        self.samples.push(Sample { at_s, begun, ended, third, resident_bytes });
+        self.samples.push(Sample {
+            at_s,
+            begun,
+            ended,
+            third,
+            resident_bytes,
+        });
     }
 
     /// What a phase has cost.
@@ -120,7 +131,12 @@ impl Meter {
         let (cpu, switches) = self.cost.unzip();
         let cores = cpu.map(|cpu| cpu / self.seconds.max(1e-9));
         let end = resident_bytes();
-        let peak = self.samples.iter().filter_map(|sample| sample.resident_bytes).chain(end).max();
+        let peak = self
+            .samples
+            .iter()
+            .filter_map(|sample| sample.resident_bytes)
+            .chain(end)
+            .max();
         let figure = |key, label, unit, value: Option<u64>| {
             Figure::new(key, label, unit, value.map(|value| value as f64))
         };
@@ -128,7 +144,12 @@ impl Meter {
         vec![
             Figure::new("cpu", "CPU, all threads", Unit::Cores, cores),
             figure("switches", "context switches", Unit::Count, switches),
-            figure("resident_start", "resident memory at the start", bytes, start),
+            figure(
+                "resident_start",
+                "resident memory at the start",
+                bytes,
+                start,
+            ),
             figure("resident_peak", "peak memory", bytes, peak),
             figure("resident_end", "resident memory at the end", bytes, end),
         ]
@@ -150,7 +171,9 @@ impl Meter {
 
 /// Changes of a total per second between neighbouring samples, at the later one.
 pub(crate) fn rates(samples: &[Sample], of: fn(&Sample) -> u64) -> Vec<(f64, f64)> {
-    let steps = samples.windows(2).filter(|pair| pair[1].at_s - pair[0].at_s > 0.02);
+    let steps = samples
+        .windows(2)
+        .filter(|pair| pair[1].at_s - pair[0].at_s > 0.02);
     let rate = |pair: &[Sample]| {
         let change = of(&pair[1]).saturating_sub(of(&pair[0])) as f64;
         (pair[1].at_s, change / (pair[1].at_s - pair[0].at_s))

@@ -17,7 +17,11 @@ pub(crate) struct Counted {
 
 impl Default for Counted {
     fn default() -> Self {
-        Self { totals: Totals::default(), schedule: histogram(), cancel: histogram() }
+        Self {
+            totals: Totals::default(),
+            schedule: histogram(),
+            cancel: histogram(),
+        }
     }
 }
 
@@ -48,13 +52,23 @@ impl Counted {
         let mut figures = vec![
             per_second("pairs", "schedule + cancel pairs", pairs),
             per_second("fired", "fired", ledger.fired()),
-            Figure::new("refused_full", "refused for lack of room", Unit::Count, full),
+            Figure::new(
+                "refused_full",
+                "refused for lack of room",
+                Unit::Count,
+                full,
+            ),
             per_second("sleeps", "sleeps of workers", stats.parks()),
             per_second("wakes", "of them ended by producers", stats.wakes()),
         ];
         figures.extend(meter.figures());
         let held = ledger.held_bytes() as f64;
-        figures.push(Figure::new("ledger", "of it this program's ledger", Unit::Bytes, held));
+        figures.push(Figure::new(
+            "ledger",
+            "of it this program's ledger",
+            Unit::Bytes,
+            held,
+        ));
         let pairs = Timeline {
             key: "pairs",
             title: "Throughput over time",
@@ -96,13 +110,30 @@ impl Counted {
 fn shards(stats: &Stats) -> Table {
     let rows = stats.shards.iter().map(|shard| {
         let core = shard.pinning.core().map(|core| core as u64);
-        let counts = [shard.scheduled, shard.cancelled, shard.fired, shard.parks, shard.wakes];
-        [Some(shard.shard as u64), core].into_iter().chain(counts.map(Some)).collect()
+        let counts = [
+            shard.scheduled,
+            shard.cancelled,
+            shard.fired,
+            shard.parks,
+            shard.wakes,
+        ];
+        [Some(shard.shard as u64), core]
+            .into_iter()
+            .chain(counts.map(Some))
+            .collect()
     });
     Table {
         key: "shards",
         title: "Balance of the shards",
-        head: vec!["shard", "core", "scheduled", "cancelled", "fired", "parks", "wakes"],
+        head: vec![
+            "shard",
+            "core",
+            "scheduled",
+            "cancelled",
+            "fired",
+            "parks",
+            "wakes",
+        ],
         rows: rows.collect(),
     }
 }

@@ -34,8 +34,16 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        let first = if on_terminal { Duration::ZERO } else { LINE_EVERY };
-        Self { quiet, bar, next: Instant::now() + first }
+        let first = if on_terminal {
+            Duration::ZERO
+        } else {
+            LINE_EVERY
+        };
+        Self {
+            quiet,
+            bar,
+            next: Instant::now() + first,
+        }
     }
 
     /// Shows how far things are; the text is made only when it will be shown.
@@ -44,7 +52,12 @@ impl Progress {
         if self.quiet || now < self.next {
             return;
         }
-        self.next = now + if self.bar.is_some() { LIVE_EVERY } else { LINE_EVERY };
+        self.next = now
+            + if self.bar.is_some() {
+                LIVE_EVERY
+            } else {
+                LINE_EVERY
+            };
         if let Some(bar) = &self.bar {
             bar.set_position(position);
         }

@@ -92,14 +92,21 @@ pub fn parse(reader: impl Read) -> Result<Vec<Op>, Vec<LineError>> {
         }
     }
     if !checker.header_seen {
-        let reason = format!("the file is empty; it must start with `{}`", HEADER.join(","));
+        let reason = format!(
+            "the file is empty; it must start with `{}`",
+            HEADER.join(",")
+        );
         faults.push(LineError { line: 1, reason });
     }
     if let (line, more @ 1..) = more {
         let reason = format!("and {more} more bad lines up to here");
         faults.push(LineError { line, reason });
     }
-    if faults.is_empty() { Ok(ops) } else { Err(faults) }
+    if faults.is_empty() {
+        Ok(ops)
+    } else {
+        Err(faults)
+    }
 }
 
 /// Writes a workload that [`parse`] reads back as the same operations.
@@ -109,7 +116,12 @@ pub fn parse(reader: impl Read) -> Result<Vec<Op>, Vec<LineError>> {
 /// Those of the writer.
 pub fn write(mut writer: impl Write, ops: &[Op]) -> std::io::Result<()> {
     writeln!(writer, "{}", HEADER.join(","))?;
-    for Op { time_us, id, action } in ops {
+    for Op {
+        time_us,
+        id,
+        action,
+    } in ops
+    {
         let (name, delay) = match action {
             Action::Schedule { delay_us } => ("schedule", delay_us.to_string()),
             Action::Reschedule { delay_us } => ("reschedule", delay_us.to_string()),
@@ -134,13 +146,19 @@ impl Checker {
         if line.trim_ascii().is_empty() || line[0] == b'#' {
             return Ok(None);
         }
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
+        let fields: Vec<&[u8]> = line
+            .split(|byte| *byte == b',')
+            .map(<[u8]>::trim_ascii)
+            .collect();
         if !std::mem::replace(&mut self.header_seen, true) {
             if fields.iter().copied().eq(HEADER.map(str::as_bytes)) {
                 return Ok(None);
             }
             let found = quote(line.trim_ascii());
-            return Err(format!("the first line must be `{}`, found `{found}`", HEADER.join(",")));
+            return Err(format!(
+                "the first line must be `{}`, found `{found}`",
+                HEADER.join(",")
+            ));
         }
         let (time_us, name, id, delay) = match fields[..] {
             // A cancel may leave the last comma out as well.
@@ -153,8 +171,12 @@ impl Checker {
         };
         let (time_us, id) = (number("time_us", time_us)?, number("id", id)?);
         let action = match name {
-            b"schedule" => Action::Schedule { delay_us: number("delay_us", delay)? },
-            b"reschedule" => Action::Reschedule { delay_us: number("delay_us", delay)? },
+            b"schedule" => Action::Schedule {
+                delay_us: number("delay_us", delay)?,
+            },
+            b"reschedule" => Action::Reschedule {
+                delay_us: number("delay_us", delay)?,
+            },
             b"cancel" if delay.is_empty() => Action::Cancel,
             b"cancel" => {
                 let found = quote(delay);
@@ -163,11 +185,16 @@ impl Checker {
             }
             other => {
                 let found = quote(other);
-                return Err(format!("op must be schedule, reschedule or cancel, found `{found}`"));
+                return Err(format!(
+                    "op must be schedule, reschedule or cancel, found `{found}`"
+                ));
             }
         };
         if time_us < self.latest_us {
-            return Err(format!("time_us goes back from {} to {time_us}", self.latest_us));
+            return Err(format!(
+                "time_us goes back from {} to {time_us}",
+                self.latest_us
+            ));
         }
         let is_new = matches!(action, Action::Schedule { .. });
         match (is_new, self.known.contains(&id)) {
@@ -176,7 +203,11 @@ impl Checker {
             _ => {
                 self.known.insert(id);
                 self.latest_us = time_us;
-                Ok(Some(Op { time_us, id, action }))
+                Ok(Some(Op {
+                    time_us,
+                    id,
+                    action,
+                }))
             }
         }
     }
@@ -185,17 +216,26 @@ impl Checker {
 fn number(field: &str, text: &[u8]) -> Result<u64, String> {
     // `u64::from_str` takes a leading plus; a workload does not.
     let digits = text.first().is_some_and(u8::is_ascii_digit);
-    let value = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    let value = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok());
     value.filter(|_| digits).ok_or_else(|| {
         let found = quote(text);
-        format!("{field} must be a whole number from 0 to {}, found `{found}`", u64::MAX)
+        format!(
+            "{field} must be a whole number from 0 to {}, found `{found}`",
+            u64::MAX
+        )
     })
 }
 
 /// A field as a person can read it, cut if long.
 fn quote(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    let mut quoted: String = text.chars().take(QUOTED).flat_map(char::escape_debug).collect();
+    let mut quoted: String = text
+        .chars()
+        .take(QUOTED)
+        .flat_map(char::escape_debug)
+        .collect();
     if text.chars().nth(QUOTED).is_some() {
         quoted.push('…');
     }
@@ -214,21 +254,33 @@ mod tests {
     /// Line and reason of every fault.
     fn faults(text: impl AsRef<[u8]>) -> Vec<(u64, String)> {
         let faults = parse(text.as_ref()).expect_err("the text is bad");
-        faults.into_iter().map(|error| (error.line, error.reason)).collect()
+        faults
+            .into_iter()
+            .map(|error| (error.line, error.reason))
+            .collect()
     }
 
     #[test]
     fn good_lines_are_read_and_written() {
         let text =
             below("# a comment\n0,schedule,7,1000\n\n5, reschedule ,7,0\r\n9,cancel,7\n# end");
-        let (first, second) =
-            (Action::Schedule { delay_us: 1000 }, Action::Reschedule { delay_us: 0 });
+        let (first, second) = (
+            Action::Schedule { delay_us: 1000 },
+            Action::Reschedule { delay_us: 0 },
+        );
         let actions = [(0, first), (5, second), (9, Action::Cancel)];
-        let ops = actions.map(|(time_us, action)| Op { time_us, id: 7, action });
+        let ops = actions.map(|(time_us, action)| Op {
+            time_us,
+            id: 7,
+            action,
+        });
         assert_eq!(parse(text.as_bytes()).unwrap(), ops);
         let mut file = Vec::new();
         write(&mut file, &ops).unwrap();
-        assert_eq!(file, below("0,schedule,7,1000\n5,reschedule,7,0\n9,cancel,7,\n").as_bytes());
+        assert_eq!(
+            file,
+            below("0,schedule,7,1000\n5,reschedule,7,0\n9,cancel,7,\n").as_bytes()
+        );
         assert_eq!(parse(&file[..]).unwrap(), ops);
         assert_eq!(parse(below("").as_bytes()).unwrap(), []);
     }
@@ -243,7 +295,10 @@ mod tests {
             ("1,schedule,1,18446744073709551616", "delay_us must be"),
             ("soon,schedule,1,5", "time_us must be"),
             ("1,schedule,,5", "id must be"),
-            ("1,start,1,5", "op must be schedule, reschedule or cancel, found `start`"),
+            (
+                "1,start,1,5",
+                "op must be schedule, reschedule or cancel, found `start`",
+            ),
             ("1,cancel,0,5", "takes no delay_us"),
             ("1,cancel,9,", "id 9 was not scheduled"),
             ("1,reschedule,9,5", "id 9 was not scheduled"),
@@ -269,12 +324,23 @@ mod tests {
     fn all_bad_lines_are_listed_up_to_a_bound() {
         let text = below("9,schedule,1,1\nx,schedule,2,1\n3,cancel,1,\n9,cancel,2,\n");
         let lines: Vec<u64> = faults(text).into_iter().map(|(line, _)| line).collect();
-        assert_eq!(lines, [3, 4, 5], "a timer on a bad line counts as not scheduled");
+        assert_eq!(
+            lines,
+            [3, 4, 5],
+            "a timer on a bad line counts as not scheduled"
+        );
         assert_eq!(faults(b"\xff\xfe,\n\0\0").len(), 2);
-        let file = [below("").as_bytes(), &b"\xff,schedule,1,1\n".repeat(FAULTS_KEPT + 5)].concat();
+        let file = [
+            below("").as_bytes(),
+            &b"\xff,schedule,1,1\n".repeat(FAULTS_KEPT + 5),
+        ]
+        .concat();
         let faults = faults(file);
         assert_eq!(faults.len(), FAULTS_KEPT + 1);
-        let last = (FAULTS_KEPT as u64 + 6, "and 5 more bad lines up to here".to_owned());
+        let last = (
+            FAULTS_KEPT as u64 + 6,
+            "and 5 more bad lines up to here".to_owned(),
+        );
         assert_eq!(faults.last(), Some(&last));
     }
 }

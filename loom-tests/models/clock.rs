@@ -34,24 +34,32 @@ fn set(clock: &ManualClock) -> Time {
 /// Whoever reads a time sees what was done before the clock was moved to it.
 #[test]
 fn advanced_or_read() {
-    explore(UNBOUNDED, || written_before(advance, ManualClock::now, Time::ZERO + SECOND));
+    explore(UNBOUNDED, || {
+        written_before(advance, ManualClock::now, Time::ZERO + SECOND)
+    });
 }
 
 /// Whoever reads a time sees what was done before the clock was set to it.
 #[test]
 fn set_or_read() {
-    explore(UNBOUNDED, || written_before(set, ManualClock::now, Time::ZERO + SECOND));
+    explore(UNBOUNDED, || {
+        written_before(set, ManualClock::now, Time::ZERO + SECOND)
+    });
 }
 
 /// An advance answers with the time that both have come to, which is as good as a reading.
 #[test]
 fn advanced_or_advanced() {
-    explore(UNBOUNDED, || written_before(advance, advance, Time::ZERO + 2 * SECOND));
+    explore(UNBOUNDED, || {
+        written_before(advance, advance, Time::ZERO + 2 * SECOND)
+    });
 }
 
 /// So is the answer of a clock that stands further on already.
 #[test]
 fn set_or_set_to_less() {
     let look = |clock: &ManualClock| clock.set(Time::from_nanos(1));
-    explore(UNBOUNDED, move || written_before(set, look, Time::ZERO + SECOND));
+    explore(UNBOUNDED, move || {
+        written_before(set, look, Time::ZERO + SECOND)
+    });
 }

@@ -44,15 +44,27 @@ impl Peer {
 
     /// Like [`Self::schedule`], with a handle that holds the node.
     pub(super) fn schedule_held(&self, tick: u64, id: u64) -> Option<Key<Payload>> {
-        accepted(self.handle.producer(0).schedule(tick, self.ledger.payload(id), true), id)
+        accepted(
+            self.handle
+                .producer(0)
+                .schedule(tick, self.ledger.payload(id), true),
+            id,
+        )
     }
 
     /// Like [`Self::schedule`], for a timer that is called first at tick `first` and every five ticks then.
     pub(super) fn schedule_periodic(&self, first: u64, id: u64) -> Option<Key<Payload>> {
         let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
-        let first = Deadline { nominal: Time::from_nanos(first * 2), tick: first };
+        let first = Deadline {
+            nominal: Time::from_nanos(first * 2),
+            tick: first,
+        };
         let course = Recurrence::new(first, every, TickRate::new(2));
-        let repeat = Repeat { payload: self.ledger.payload(id), clone: Payload::clone, course };
+        let repeat = Repeat {
+            payload: self.ledger.payload(id),
+            clone: Payload::clone,
+            course,
+        };
         accepted(self.handle.producer(0).schedule_periodic(repeat), id)
     }
 
@@ -75,7 +87,9 @@ pub(super) fn explore_engine<F>(bound: Bound, limit: Option<usize>, scenario: F)
 where
     F: Fn(Engine) + Send + Sync + 'static,
 {
-    explore_as(name_of(&scenario), bound, move || scenario(Engine::new(limit)));
+    explore_as(name_of(&scenario), bound, move || {
+        scenario(Engine::new(limit))
+    });
 }
 
 impl Engine {
@@ -89,8 +103,17 @@ impl Engine {
         };
         let wheel = AnyWheel::Hierarchical(Hierarchical::new());
         let owner = Owner::new(0, wheel, limit.clone(), Box::new(wake));
-        let peer = Peer { handle: Arc::clone(&owner.handle), ledger: Ledger::of_payloads() };
-        Self { owner, peer, bell, limit, ended: Vec::new() }
+        let peer = Peer {
+            handle: Arc::clone(&owner.handle),
+            ledger: Ledger::of_payloads(),
+        };
+        Self {
+            owner,
+            peer,
+            bell,
+            limit,
+            ended: Vec::new(),
+        }
     }
 
     pub(super) fn spawn<R: Send + 'static>(
@@ -105,7 +128,11 @@ impl Engine {
     pub(super) fn turn(&mut self, now: u64) -> u64 {
         let Self { owner, ended, .. } = self;
         let turn = owner.turn(now, &Budget::new(), |expiry| {
-            assert!(expiry.deadline <= now, "fired early: {} at {now}", expiry.deadline);
+            assert!(
+                expiry.deadline <= now,
+                "fired early: {} at {now}",
+                expiry.deadline
+            );
             ended.push((expiry.payload.id(), Some(now)));
         });
         if turn.more { 0 } else { turn.next }
@@ -129,7 +156,10 @@ impl Engine {
     /// Everybody is joined: ends a sleep until `until`, which one wake must have ended if it is past tick 5.
     fn end_sleep(&self, until: Option<u64>) {
         if let Some(until) = until {
-            assert!(until <= 5 || self.bell.rings() == 1, "slept through the timer");
+            assert!(
+                until <= 5 || self.bell.rings() == 1,
+                "slept through the timer"
+            );
             self.owner.end_sleep();
         }
     }
@@ -149,7 +179,8 @@ impl Engine {
     /// Closes the shard: what it returned.
     pub(super) fn close(&mut self) -> usize {
         let before = self.ended.len();
-        self.owner.close(|expiry| self.ended.push((expiry.payload.id(), None)));
+        self.owner
+            .close(|expiry| self.ended.push((expiry.payload.id(), None)));
         self.ended.len() - before
     }
 
@@ -159,9 +190,17 @@ impl Engine {
         assert_eq!(self.peer.handle.pending(), 0, "still counted as pending");
         assert_eq!(self.close(), 0, "returned too late");
         for _ in 0..self.limit.as_ref().map_or(0, |limit| limit.max) {
-            assert!(self.limit.as_ref().is_some_and(|limit| limit.acquire()), "a permit is taken");
+            assert!(
+                self.limit.as_ref().is_some_and(|limit| limit.acquire()),
+                "a permit is taken"
+            );
         }
-        let Self { owner, peer: Peer { handle, ledger }, ended, .. } = self;
+        let Self {
+            owner,
+            peer: Peer { handle, ledger },
+            ended,
+            ..
+        } = self;
         drop((owner, handle));
         ledger.assert_all_dropped();
         let mut ids: Vec<u64> = ended.iter().map(|&(id, _)| id).collect();

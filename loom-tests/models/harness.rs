@@ -25,16 +25,25 @@ pub(super) struct Bound {
 }
 
 /// No bound at all.
-pub(super) const UNBOUNDED: Bound = Bound { full: None, quick: None };
+pub(super) const UNBOUNDED: Bound = Bound {
+    full: None,
+    quick: None,
+};
 
 /// Any number of preemptions in the full run, `quick` of them in the quick one.
 pub(super) const fn bounded_when_quick(quick: usize) -> Bound {
-    Bound { full: None, quick: Some(quick) }
+    Bound {
+        full: None,
+        quick: Some(quick),
+    }
 }
 
 /// At most `full` preemptions, and `quick` in the quick run.
 pub(super) const fn bounded(full: usize, quick: usize) -> Bound {
-    Bound { full: Some(full), quick: Some(quick) }
+    Bound {
+        full: Some(full),
+        quick: Some(quick),
+    }
 }
 
 /// Returns the bound that suits the epoch: the real one has many atomics of its own.
@@ -96,7 +105,9 @@ pub(super) fn explore_as<F: Fn() + Send + Sync + 'static>(
         crate::sync::explored::watched::begin_execution();
         scenario();
     });
-    let bound = model.preemption_bound.map_or("none".to_owned(), |bound| bound.to_string());
+    let bound = model
+        .preemption_bound
+        .map_or("none".to_owned(), |bound| bound.to_string());
     println!(
         "MODEL {name} threads={} bound={bound} executions={} seconds={:.2}",
         crate::sync::explored::watched::started() + 1,

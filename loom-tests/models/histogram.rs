@@ -14,8 +14,17 @@ fn a_percentile_is_not_capped_below_what_it_counts() {
         });
         let copy = recorder.snapshot();
         owner.join().unwrap();
-        let counted: Vec<u128> = copy.buckets().map(|(longest, _)| longest.as_nanos()).collect();
-        assert!([&[][..], &[2], &[5], &[2, 5]].contains(&&counted[..]), "capped: {counted:?}");
-        assert!(counted.iter().sum::<u128>() <= copy.sum().as_nanos(), "the sum is behind");
+        let counted: Vec<u128> = copy
+            .buckets()
+            .map(|(longest, _)| longest.as_nanos())
+            .collect();
+        assert!(
+            [&[][..], &[2], &[5], &[2, 5]].contains(&&counted[..]),
+            "capped: {counted:?}"
+        );
+        assert!(
+            counted.iter().sum::<u128>() <= copy.sum().as_nanos(),
+            "the sum is behind"
+        );
     });
 }

@@ -56,13 +56,33 @@ impl Line {
     fn new(producers: usize) -> (Arc<Self>, Taker) {
         let reader = Reader::new();
         let inbox = Arc::clone(reader.inbox());
-        let probes = (0..producers as u64 * PER_PRODUCER).map(|_| Probe::new()).collect();
+        let probes = (0..producers as u64 * PER_PRODUCER)
+            .map(|_| Probe::new())
+            .collect();
         let writers = (0..producers).map(|_| Writer::default()).collect();
-        let line = Self { inbox, writers, probes };
+        let line = Self {
+            inbox,
+            writers,
+            probes,
+        };
         for writer in &line.writers {
-            (0..FILL).for_each(|_| line.write(writer, Message { tick: 0, word: FILLER }));
+            (0..FILL).for_each(|_| {
+                line.write(
+                    writer,
+                    Message {
+                        tick: 0,
+                        word: FILLER,
+                    },
+                )
+            });
         }
-        (Arc::new(line), Taker { reader, words: Vec::new() })
+        (
+            Arc::new(line),
+            Taker {
+                reader,
+                words: Vec::new(),
+            },
+        )
     }
 
     /// As a shard sends a message, but for the alarm.
@@ -79,7 +99,13 @@ impl Line {
     fn push(&self, producer: u64, numbers: Range<u64>) {
         for word in numbers.map(|number| producer * PER_PRODUCER + number) {
             self.probes[word as usize].set(word + 1);
-            self.write(&self.writers[producer as usize], Message { tick: word + 100, word });
+            self.write(
+                &self.writers[producer as usize],
+                Message {
+                    tick: word + 100,
+                    word,
+                },
+            );
         }
     }
 
@@ -103,9 +129,17 @@ impl Taker {
         let Self { reader, words } = self;
         let _ = reader.drain(limit, |message| {
             if message.word != FILLER {
-                assert_eq!(message.tick, message.word + 100, "tick and word belong together");
+                assert_eq!(
+                    message.tick,
+                    message.word + 100,
+                    "tick and word belong together"
+                );
                 let probe = line.probes[message.word as usize].get();
-                assert_eq!(probe, message.word + 1, "what was done before the push is visible");
+                assert_eq!(
+                    probe,
+                    message.word + 1,
+                    "what was done before the push is visible"
+                );
                 words.push(message.word);
             }
         });
@@ -117,8 +151,15 @@ impl Taker {
         self.drain(line);
         for (producer, &count) in (0..).zip(counts) {
             let first = producer * PER_PRODUCER;
-            let theirs = self.words.iter().filter(|&&word| word / PER_PRODUCER == producer);
-            assert!(theirs.copied().eq(first..first + count), "of {producer}: {:?}", self.words);
+            let theirs = self
+                .words
+                .iter()
+                .filter(|&&word| word / PER_PRODUCER == producer);
+            assert!(
+                theirs.copied().eq(first..first + count),
+                "of {producer}: {:?}",
+                self.words
+            );
         }
     }
 }
@@ -209,8 +250,14 @@ fn a_box_at_rest_has_one_holder() {
         };
         let other = spawn_with(&pool, move |pool| use_it(pool, 1).is_some());
         let mine = use_it(&pool, 2).is_some();
-        assert!(other.join().unwrap() || mine, "it was there for one of them");
-        assert!(pool.take().is_some() && pool.take().is_none(), "it is there, once");
+        assert!(
+            other.join().unwrap() || mine,
+            "it was there for one of them"
+        );
+        assert!(
+            pool.take().is_some() && pool.take().is_none(),
+            "it is there, once"
+        );
     });
 }
 
@@ -224,7 +271,9 @@ mod three_threads {
         explore_line(Line::new, bounded(3, 2), [2, 2], |line, taker| {
             let pushing = [0, 1].map(|producer| line.pusher(producer, 0..2));
             taker.drain(line);
-            pushing.into_iter().for_each(|thread| thread.join().unwrap());
+            pushing
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
         });
     }
 
@@ -235,7 +284,9 @@ mod three_threads {
             line.push(2, 0..2);
             let pushing = [0, 1].map(|producer| line.pusher(producer, 0..1));
             taker.drain(line);
-            pushing.into_iter().for_each(|thread| thread.join().unwrap());
+            pushing
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
         });
     }
 
@@ -247,7 +298,9 @@ mod three_threads {
             taker.drain(line);
             let pushing = [0, 1].map(|producer| line.pusher(producer, 0..1));
             taker.drain(line);
-            pushing.into_iter().for_each(|thread| thread.join().unwrap());
+            pushing
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
         });
     }
 

@@ -15,7 +15,10 @@ fn taken_by_one_of_two() {
             limit.release();
         }
         let other = other.join().unwrap();
-        assert!(taken || other, "both are refused although one permit was free");
+        assert!(
+            taken || other,
+            "both are refused although one permit was free"
+        );
         assert_eq!(limit.acquire(), !other, "as many as there are");
     });
 }
@@ -27,7 +30,10 @@ fn given_back_while_another_is_taken() {
         let limit = Arc::new(Limit::new(2));
         assert!(limit.acquire());
         let gives = spawn_with(&limit, |limit| limit.release());
-        assert!(limit.acquire(), "refused although one was free all the time");
+        assert!(
+            limit.acquire(),
+            "refused although one was free all the time"
+        );
         gives.join().unwrap();
         assert!(limit.acquire(), "the other one is back");
         assert!(!limit.acquire(), "more than there are");

@@ -18,7 +18,10 @@ struct Pool {
 impl Pool {
     fn new(nodes: u32) -> Arc<Self> {
         let probes = (0..nodes).map(|_| Probe::new()).collect();
-        Arc::new(Self { depot: Depot::new(nodes.into()), probes })
+        Arc::new(Self {
+            depot: Depot::new(nodes.into()),
+            probes,
+        })
     }
 
     fn take(&self, cache: &ThreadCache) -> Option<u32> {
@@ -43,7 +46,9 @@ impl Pool {
 /// Each of these was handed out once, and they are all that there are.
 fn assert_all_once(nodes: impl IntoIterator<Item = u32>, count: u32) {
     let mut seen = HashSet::new();
-    nodes.into_iter().for_each(|node| assert!(seen.insert(node), "{node} was handed out twice"));
+    nodes
+        .into_iter()
+        .for_each(|node| assert!(seen.insert(node), "{node} was handed out twice"));
     assert_eq!(seen.len(), count as usize, "a node was lost");
 }
 
@@ -56,7 +61,9 @@ fn take_or_take_from_the_depot() {
         // Two full magazines for the depot; a thread cache keeps the last two.
         let nodes = pool.take_all(&cache, 4 * CAPACITY);
         nodes.into_iter().for_each(|node| pool.give(&cache, node));
-        let other = spawn_with(&pool, move |pool| pool.take(&ThreadCache::default()).unwrap());
+        let other = spawn_with(&pool, move |pool| {
+            pool.take(&ThreadCache::default()).unwrap()
+        });
         let mine = pool.take(&ThreadCache::default()).unwrap();
         assert_ne!(mine, other.join().unwrap(), "handed out twice");
     });

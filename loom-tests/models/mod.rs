@@ -8,7 +8,10 @@
 //! them only the scenarios of two threads: more do not come to an end. Everything runs with the stand-in.
 
 /// Explored with the real epoch: not everything is built, and not all of the harness is used.
-#[cfg_attr(crossbeam_loom, expect(dead_code, unused_imports, reason = "for rooms not built then"))]
+#[cfg_attr(
+    crossbeam_loom,
+    expect(dead_code, unused_imports, reason = "for rooms not built then")
+)]
 mod harness;
 
 /// What tests and fuzz targets use as well: see `tests/support/README.md`.

@@ -11,7 +11,14 @@ fn moved_later_or_fire() {
         let mover = world.mover(1, timer, 20);
         let decided = world.due(timer, timer.mark, 10);
         let moved = mover.join().unwrap();
-        assert_eq!(moved, if decided.fired() { Rescheduled::Gone } else { Rescheduled::Later });
+        assert_eq!(
+            moved,
+            if decided.fired() {
+                Rescheduled::Gone
+            } else {
+                Rescheduled::Later
+            }
+        );
         if !decided.fired() {
             assert_eq!(world.fire_the_rest(timer, decided.inserted(), []), Some(20));
         }
@@ -23,7 +30,10 @@ fn moved_later_or_fire() {
 fn moved_later_twice_or_fire() {
     explore_timer(bounded(4, 3), BARE, 10, |world, timer| {
         let mover = spawn_with(world, move |world| {
-            [world.reschedule(1, timer, 20), world.reschedule(1, timer, 30)]
+            [
+                world.reschedule(1, timer, 20),
+                world.reschedule(1, timer, 30),
+            ]
         });
         let mut decided = world.due(timer, timer.mark, 10);
         if let Decided::Again(tick, mark) = decided {
@@ -76,7 +86,10 @@ fn moved_earlier_or_looked_at() {
         let decided = world.due(timer, timer.mark, 5);
         assert!(!decided.fired());
         let moves = [(mover.join().unwrap(), 10)];
-        assert_eq!(world.fire_the_rest(timer, decided.inserted(), moves), Some(10));
+        assert_eq!(
+            world.fire_the_rest(timer, decided.inserted(), moves),
+            Some(10)
+        );
     });
 }
 
@@ -87,8 +100,14 @@ fn pulled_in_twice_or_arrived() {
         let first = world.reschedule(0, timer, 20);
         let second = world.mover(1, timer, 10);
         let inserted = world.arrive(timer, first, 20);
-        assert!(matches!(inserted, Some((10 | 20, _))), "inserted at {inserted:?}");
-        assert!(!world.due(timer, timer.mark, 30).fired(), "the first entry is a zombie now");
+        assert!(
+            matches!(inserted, Some((10 | 20, _))),
+            "inserted at {inserted:?}"
+        );
+        assert!(
+            !world.due(timer, timer.mark, 30).fired(),
+            "the first entry is a zombie now"
+        );
         let moves = [(second.join().unwrap(), 10)];
         assert_eq!(world.fire_the_rest(timer, inserted, moves), Some(10));
     });
@@ -102,10 +121,16 @@ fn pulled_in_or_pushed_out_again() {
         let pulling = world.mover(1, timer, 10);
         let pushed = world.reschedule(0, timer, 20);
         let inserted = world.arrive(timer, pushed, 20);
-        let Some((tick @ (10 | 20), mark)) = inserted else { panic!("inserted as {inserted:?}") };
+        let Some((tick @ (10 | 20), mark)) = inserted else {
+            panic!("inserted as {inserted:?}")
+        };
         // The other thread is not joined: it stands at any of its steps.
         let decided = world.due(timer, mark, tick);
-        let decided = if decided.fired() { decided } else { world.due(timer, mark, 20) };
+        let decided = if decided.fired() {
+            decided
+        } else {
+            world.due(timer, mark, 20)
+        };
         assert!(decided.fired(), "{decided:?} at 20");
         let _ = pulling.join().unwrap();
     });
@@ -116,8 +141,15 @@ fn pulled_in_or_pushed_out_again() {
 fn move_or_cancel() {
     explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
         let mover = world.mover(1, timer, 20);
-        assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
-        assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
+        assert_eq!(
+            world.cancel(0, timer),
+            Some(1),
+            "nobody else ends the timer"
+        );
+        assert!(!matches!(
+            mover.join().unwrap(),
+            Rescheduled::Earlier { .. }
+        ));
         assert_eq!(world.due(timer, timer.mark, 10), Decided::Dead);
     });
 }
@@ -130,9 +162,17 @@ fn recycled_by_the_mover_and_armed_again() {
             let _ = world.reschedule(1, timer, 20);
             world.arm(1, 10, 2)
         });
-        assert_eq!(world.cancel(0, timer), Some(1), "nobody else ends the timer");
+        assert_eq!(
+            world.cancel(0, timer),
+            Some(1),
+            "nobody else ends the timer"
+        );
         let next = mover.join().unwrap();
-        assert_eq!(world.cancel(0, next), Some(2), "the next timer is untouched");
+        assert_eq!(
+            world.cancel(0, next),
+            Some(2),
+            "the next timer is untouched"
+        );
     });
 }
 
@@ -144,7 +184,11 @@ fn move_or_move_or_fire() {
         let decided = world.due(timer, timer.mark, 10);
         let moved = movers.map(|mover| mover.join().unwrap());
         if decided.fired() {
-            assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone], "fired though it was moved");
+            assert_eq!(
+                moved,
+                [Rescheduled::Gone, Rescheduled::Gone],
+                "fired though it was moved"
+            );
         } else {
             // The second mover moves backwards if the first one has overtaken it.
             let moves = moved.map(|moved| (moved, 20));
@@ -162,7 +206,10 @@ fn earlier_or_later_or_fire() {
         let decided = world.due(timer, timer.mark, 10);
         let [earlier, later] = movers.map(|mover| mover.join().unwrap());
         let rest = world.fire_the_rest(timer, decided.inserted(), [(earlier, 5), (later, 30)]);
-        assert!(decided.fired() ^ rest.is_some(), "fires exactly once: {decided:?}, {rest:?}");
+        assert!(
+            decided.fired() ^ rest.is_some(),
+            "fires exactly once: {decided:?}, {rest:?}"
+        );
         match decided {
             Decided::Fired(10) => assert_eq!(later, Rescheduled::Gone, "fired at the old deadline"),
             Decided::Fired(deadline) => assert_eq!(deadline, 5),
@@ -178,7 +225,10 @@ fn move_or_drop_handle_or_cancel() {
         let mover = world.mover(1, timer, 20);
         let holder = spawn_with(world, move |world| world.release(2, timer));
         assert_eq!(world.cancel(0, timer), Some(1));
-        assert!(!matches!(mover.join().unwrap(), Rescheduled::Earlier { .. }));
+        assert!(!matches!(
+            mover.join().unwrap(),
+            Rescheduled::Earlier { .. }
+        ));
         holder.join().unwrap();
     });
 }

@@ -28,7 +28,10 @@ impl Shard {
     fn new(ticks: &[u64]) -> Arc<Self> {
         Arc::new(Self {
             wake_state: WakeState::new(),
-            inbox: ticks.iter().map(|&tick| (tick, AtomicBool::new(false))).collect(),
+            inbox: ticks
+                .iter()
+                .map(|&tick| (tick, AtomicBool::new(false)))
+                .collect(),
             bell: Bell::default(),
             rung: AtomicBool::new(false),
         })
@@ -94,7 +97,10 @@ impl Shard {
         let earliest = self.peek();
         match asleep {
             Some(until) if earliest < until => {
-                assert!(self.bell.rings() > 0, "slept through the message for {earliest}");
+                assert!(
+                    self.bell.rings() > 0,
+                    "slept through the message for {earliest}"
+                );
             }
             Some(_) => {}
             None => assert_eq!(self.drain(), earliest, "the next turn sees everything"),
@@ -107,16 +113,25 @@ fn explore_shard<F>(bound: Bound, ticks: &'static [u64], scenario: F)
 where
     F: Fn(&Arc<Shard>) + Send + Sync + 'static,
 {
-    explore_as(name_of(&scenario), bound, move || scenario(&Shard::new(ticks)));
+    explore_as(name_of(&scenario), bound, move || {
+        scenario(&Shard::new(ticks))
+    });
 }
 
 /// Each message comes from a thread of its own while the owner goes to sleep.
 fn race_the_pushes(shard: &Arc<Shard>) {
-    let pushing: Vec<_> = (0..shard.inbox.len()).map(|message| shard.pusher(message)).collect();
+    let pushing: Vec<_> = (0..shard.inbox.len())
+        .map(|message| shard.pusher(message))
+        .collect();
     let asleep = shard.turn_and_sleep();
-    pushing.into_iter().for_each(|thread| thread.join().unwrap());
+    pushing
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
     shard.assert_nothing_slept_through(asleep);
-    assert!(shard.bell.rings() as usize <= shard.inbox.len(), "one wake for each at most");
+    assert!(
+        shard.bell.rings() as usize <= shard.inbox.len(),
+        "one wake for each at most"
+    );
 }
 
 /// No push is slept through.
@@ -170,7 +185,10 @@ fn push_one_tick_before_the_word_or_sleep() {
         let pushing = shard.pusher(0);
         let asleep = shard.wake_state.begin_sleep(6);
         pushing.join().unwrap();
-        assert!(!asleep || shard.bell.rings() == 1, "slept through the message for 5");
+        assert!(
+            !asleep || shard.bell.rings() == 1,
+            "slept through the message for 5"
+        );
     });
 }
 
@@ -223,12 +241,16 @@ fn push_or_sleep_after_a_call() {
 fn a_call_for_the_last_sleep_is_not_relied_on() {
     explore(bounded_when_quick(3), || {
         let shard = Shard::after_a_call();
-        let pushing =
-            spawn_with(&shard, move |shard| (shard.wake_state.seems_asleep(), shard.push(1)));
+        let pushing = spawn_with(&shard, move |shard| {
+            (shard.wake_state.seems_asleep(), shard.push(1))
+        });
         let asleep = shard.wake_state.begin_sleep(FAR);
         let _ = shard.wake_state.notify(4);
         let (found_asleep, ()) = pushing.join().unwrap();
-        assert!(!asleep || !found_asleep || shard.bell.rings() == 2, "nobody has called");
+        assert!(
+            !asleep || !found_asleep || shard.bell.rings() == 2,
+            "nobody has called"
+        );
     });
 }
 
@@ -243,7 +265,11 @@ fn a_stopped_producer_delays_nobody_else() {
         // The other one has not been joined: it stands at any of its steps, the ring among them.
         // ORDERING: Relaxed: as where it is written.
         let _ = shard.rung.load(Ordering::Relaxed);
-        assert_ne!(shard.bell.rings(), 0, "the message for 6 waits for the one for 5");
+        assert_ne!(
+            shard.bell.rings(),
+            0,
+            "the message for 6 waits for the one for 5"
+        );
         stopping.join().unwrap();
     });
 }
@@ -344,7 +370,10 @@ fn a_wake_ends_a_real_sleep() {
                 while !channel.load(Ordering::Acquire) {
                     yield_now();
                 }
-                assert!(shard.wake_state.end_sleep(), "only a producer ends this sleep");
+                assert!(
+                    shard.wake_state.end_sleep(),
+                    "only a producer ends this sleep"
+                );
             }
         }
         pushing.join().unwrap();

@@ -27,9 +27,16 @@ const SECOND: u64 = 2 * FIRST;
 fn repeat(payload: Payload) -> Repeat<Payload> {
     let every = Duration::from_nanos(FIRST * TICK);
     let period = Period::fixed_rate(every, MissedTicks::Skip).unwrap();
-    let first = Deadline { nominal: Time::from_nanos(FIRST * TICK), tick: FIRST };
+    let first = Deadline {
+        nominal: Time::from_nanos(FIRST * TICK),
+        tick: FIRST,
+    };
     let course = Recurrence::new(first, period, TickRate::new(TICK));
-    Repeat { payload, clone: Payload::clone, course }
+    Repeat {
+        payload,
+        clone: Payload::clone,
+        course,
+    }
 }
 
 /// The owner of one periodic timer: what it has called, and the entries that lie in its wheel.
@@ -63,17 +70,31 @@ where
 impl Owner {
     fn new(world: &Arc<World>) -> Self {
         let plan = repeat(world.payload(1));
-        let armed = world.table.arm_periodic(&world.caches[0], plan, world.payload(1), || ());
+        let armed = world
+            .table
+            .arm_periodic(&world.caches[0], plan, world.payload(1), || ());
         let timer = armed.unwrap();
         let entries = BTreeSet::from([(FIRST, timer.mark)]);
         let world = Arc::clone(world);
-        Self { world, timer, entries, calls: Vec::new(), late: false, over: None }
+        Self {
+            world,
+            timer,
+            entries,
+            calls: Vec::new(),
+            late: false,
+            over: None,
+        }
     }
 
     /// Starts threads that move the timer, each to its tick.
     fn movers<const N: usize>(&self, to: [u64; N]) -> [(u64, JoinHandle<Rescheduled>); N] {
         let mut threads = 1..;
-        to.map(|to| (to, self.world.mover(threads.next().unwrap(), self.timer, to)))
+        to.map(|to| {
+            (
+                to,
+                self.world.mover(threads.next().unwrap(), self.timer, to),
+            )
+        })
     }
 
     /// Starts a thread after whose step no call for the present deadline may begin.
@@ -103,7 +124,8 @@ impl Owner {
 
     /// A move's message has arrived.
     fn arrived(&mut self, deadline: u64, moved: Rescheduled) {
-        self.entries.extend(self.world.arrive(self.timer, moved, deadline));
+        self.entries
+            .extend(self.world.arrive(self.timer, moved, deadline));
     }
 
     fn due(&self, mark: u32, now: u64) -> Fate<Fired<Payload>> {
@@ -113,16 +135,22 @@ impl Owner {
 
     /// The entry is due at `now`.
     fn fires(&self, mark: u32, now: u64) -> Fired<Payload> {
-        let Fate::Fire(fired) = self.due(mark, now) else { panic!("it is due") };
+        let Fate::Fire(fired) = self.due(mark, now) else {
+            panic!("it is due")
+        };
         fired
     }
 
     fn confirm(&self, fired: Fired<Payload>, now: u64) -> Call<Payload> {
-        self.world.table.confirm_call(self.world.owners_cache(), fired, now)
+        self.world
+            .table
+            .confirm_call(self.world.owners_cache(), fired, now)
     }
 
     fn abandon_call(&self) {
-        self.world.table.abandon_call(self.world.owners_cache(), self.timer.index);
+        self.world
+            .table
+            .abandon_call(self.world.owners_cache(), self.timer.index);
     }
 
     /// Deals with the earliest entry, if it is due at `now`; false if none is.
@@ -144,7 +172,10 @@ impl Owner {
         assert!(fired.periodic && generation == self.timer.generation);
         assert!(fired.deadline <= now, "early: {} at {now}", fired.deadline);
         // ORDERING: Acquire pairs with the Release of who rules out the call.
-        let over = self.over.as_ref().is_some_and(|over| over.load(Ordering::Acquire) == 1);
+        let over = self
+            .over
+            .as_ref()
+            .is_some_and(|over| over.load(Ordering::Acquire) == 1);
         match self.confirm(fired, now) {
             Call::Begins(fired) => {
                 assert!(!over, "a call begins after what was to prevent it");
@@ -154,7 +185,8 @@ impl Owner {
                 drop(fired);
                 let (table, cache) = (&self.world.table, self.world.owners_cache());
                 let ended = Time::from_nanos(now * TICK);
-                self.entries.extend(table.finish_call(cache, self.timer.index, ended));
+                self.entries
+                    .extend(table.finish_call(cache, self.timer.index, ended));
             }
             Call::Moved(inserted) => self.entries.extend(inserted),
             Call::Ended(_) => {}
@@ -165,7 +197,11 @@ impl Owner {
         let mut steps = 0;
         while self.step(now) {
             steps += 1;
-            assert!(steps < 20, "the owner does not come to rest: {:?}", self.entries);
+            assert!(
+                steps < 20,
+                "the owner does not come to rest: {:?}",
+                self.entries
+            );
         }
     }
 
@@ -177,15 +213,24 @@ impl Owner {
     fn assert_ended(&mut self, most: usize) {
         let calls = self.calls.len();
         self.run_to(3 * FIRST);
-        assert!(self.calls.len() == calls && calls <= most, "called after its end");
-        let state = self.world.table.state(self.timer.index, self.timer.generation);
+        assert!(
+            self.calls.len() == calls && calls <= most,
+            "called after its end"
+        );
+        let state = self
+            .world
+            .table
+            .state(self.timer.index, self.timer.generation);
         assert!(!state.is_some_and(State::is_live));
     }
 
     /// Everybody is joined: others see the deadline a period after the last call, and the timer can be cancelled.
     fn assert_in_time(&self) {
         assert!(!self.late, "{:?}", self.calls);
-        let shown = self.world.table.deadline_of(self.timer.index, self.timer.generation);
+        let shown = self
+            .world
+            .table
+            .deadline_of(self.timer.index, self.timer.generation);
         assert_eq!(shown, self.calls.last().map(|last| last + FIRST));
         assert_eq!(self.world.cancel(0, self.timer), Some(1));
     }
@@ -196,7 +241,9 @@ fn race_the_calls<const N: usize>(owner: &mut Owner, threads: [usize; N], last: 
     let cancellers = threads.map(|thread| owner.world.canceller(thread, owner.timer));
     owner.run_to(FIRST);
     owner.run_to(last);
-    let won = cancellers.into_iter().filter_map(|canceller| canceller.join().unwrap());
+    let won = cancellers
+        .into_iter()
+        .filter_map(|canceller| canceller.join().unwrap());
     assert!(won.eq([1]), "exactly one canceller wins");
     owner.assert_ended(most);
 }
@@ -204,13 +251,17 @@ fn race_the_calls<const N: usize>(owner: &mut Owner, threads: [usize; N], last: 
 /// The timer is cancelled while its owner is at any step of two calls.
 #[test]
 fn cancel_or_call() {
-    explore_owner(bounded(4, 2), |_, owner| race_the_calls(owner, [1], SECOND, 2));
+    explore_owner(bounded(4, 2), |_, owner| {
+        race_the_calls(owner, [1], SECOND, 2)
+    });
 }
 
 /// As above, for two cancellers, one of which gets the payload.
 #[test]
 fn cancel_or_cancel_or_call() {
-    explore_owner(bounded(3, 1), |_, owner| race_the_calls(owner, [1, 2], FIRST, 1));
+    explore_owner(bounded(3, 1), |_, owner| {
+        race_the_calls(owner, [1, 2], FIRST, 1)
+    });
 }
 
 /// Whoever knows of a cancel knows that no call begins any more.
@@ -323,7 +374,11 @@ fn cancel_or_move_or_call() {
         let canceller = owner.world.canceller(1, owner.timer);
         let mover = owner.world.mover(2, owner.timer, 15);
         owner.run_to(FIRST);
-        assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
+        assert_eq!(
+            canceller.join().unwrap(),
+            Some(1),
+            "nobody else ends the timer"
+        );
         owner.arrived(15, mover.join().unwrap());
         owner.assert_ended(1);
     });
@@ -337,7 +392,11 @@ fn cancel_or_call_and_stop() {
         owner.run_to(FIRST);
         let returned = world.stop();
         let cancelled = canceller.join().unwrap().is_some();
-        assert_eq!(returned, if cancelled { vec![] } else { vec![1] }, "exactly one of the two");
+        assert_eq!(
+            returned,
+            if cancelled { vec![] } else { vec![1] },
+            "exactly one of the two"
+        );
     });
 }
 
@@ -360,13 +419,25 @@ fn cancel_or_a_clone_that_panics() {
     explore(bounded(4, 2), || {
         let world = World::new();
         let clone = |_: &Payload| std::panic::resume_unwind(Box::new(()));
-        let plan = Repeat { clone, ..repeat(world.payload(1)) };
-        let timer = world.table.arm_periodic(&world.caches[0], plan, world.payload(1), || ());
+        let plan = Repeat {
+            clone,
+            ..repeat(world.payload(1))
+        };
+        let timer = world
+            .table
+            .arm_periodic(&world.caches[0], plan, world.payload(1), || ());
         let timer = timer.unwrap();
         let canceller = world.canceller(1, timer);
         let decided = world.due(timer, timer.mark, FIRST);
-        assert!(matches!(decided, Decided::Again(SECOND, _) | Decided::Dead), "{decided:?}");
-        assert_eq!(canceller.join().unwrap(), Some(1), "nobody else ends the timer");
+        assert!(
+            matches!(decided, Decided::Again(SECOND, _) | Decided::Dead),
+            "{decided:?}"
+        );
+        assert_eq!(
+            canceller.join().unwrap(),
+            Some(1),
+            "nobody else ends the timer"
+        );
         world.finish();
     });
 }
@@ -396,7 +467,9 @@ fn winner_lets_go_or_recycled_by_the_owner() {
         drop(fired);
         owner.abandon_call();
         // In the same node, if the owner was the last to let go.
-        let next = world.table.arm(world.owners_cache(), 7, world.payload(2), false, || ());
+        let next = world
+            .table
+            .arm(world.owners_cache(), 7, world.payload(2), false, || ());
         let next = next.unwrap();
         assert_eq!(world.due(next, next.mark, 7), Decided::Fired(7));
         assert_eq!(canceller.join().unwrap(), Some(1));
@@ -408,7 +481,10 @@ fn winner_lets_go_or_recycled_by_the_owner() {
 fn one_tick_decides() {
     explore_owner(bounded(4, 2), |world, owner| {
         let timer = owner.timer;
-        assert!(matches!(owner.due(timer.mark, FIRST - 1), Fate::Reinsert(FIRST)));
+        assert!(matches!(
+            owner.due(timer.mark, FIRST - 1),
+            Fate::Reinsert(FIRST)
+        ));
         let fired = owner.fires(timer.mark, FIRST);
         let _ = world.reschedule(1, timer, FIRST + 1);
         let Call::Moved(Some((tick, mark))) = owner.confirm(fired, FIRST) else {

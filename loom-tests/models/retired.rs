@@ -54,7 +54,11 @@ impl Engine {
     fn assert_freed_once(&self, retired: &RetiredEngines<Unused>) {
         // As the next build does.
         retired.collect(None);
-        assert_eq!(self.freed.load(std::sync::atomic::Ordering::Relaxed), 1, "times freed");
+        assert_eq!(
+            self.freed.load(std::sync::atomic::Ordering::Relaxed),
+            1,
+            "times freed"
+        );
         assert_eq!(retired.len(), 0, "engines that are left");
     }
 }
@@ -73,7 +77,9 @@ impl Retired for Unused {
 impl Drop for Unused {
     fn drop(&mut self) {
         self.0.memory.set(1);
-        self.0.freed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.0
+            .freed
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -125,7 +131,9 @@ fn drop_two_handles_or_collect() {
             })
         });
         second.drop_timer(retired);
-        droppers.into_iter().for_each(|dropper| dropper.join().unwrap());
+        droppers
+            .into_iter()
+            .for_each(|dropper| dropper.join().unwrap());
         first.assert_freed_once(retired);
         second.assert_freed_once(retired);
     });

@@ -23,7 +23,12 @@ fn batch_and_sleep() {
         assert!(engine.owner.schedule(7, own).is_ok());
         let producer = engine.spawn(|Peer { handle, ledger }| {
             let batch = vec![(5, ledger.payload(1)), (9, ledger.payload(2))];
-            assert!(handle.producer(0).schedule_batch(batch, &TickRate::new(2)).is_ok());
+            assert!(
+                handle
+                    .producer(0)
+                    .schedule_batch(batch, &TickRate::new(2))
+                    .is_ok()
+            );
         });
         engine.sleep_and_run_out(5, producer);
         assert_eq!(engine.finish(), [1, 2, 3]);
@@ -50,14 +55,21 @@ fn race_for_the_node(mut engine: Engine, is_periodic: bool) {
     let key = engine.peer.schedule(0, 5, 1).unwrap();
     let next = engine.spawn(move |peer| {
         assert!(peer.cancel(0, key));
-        let next = if is_periodic { peer.schedule_periodic(9, 2) } else { peer.schedule(0, 9, 2) };
+        let next = if is_periodic {
+            peer.schedule_periodic(9, 2)
+        } else {
+            peer.schedule(0, 9, 2)
+        };
         let next = next.unwrap();
         assert_eq!(next.index(), key.index(), "the same node");
         assert_eq!(peer.handle.deadline_of(next), Some(9));
         next
     });
     let told = engine.peer.handle.deadline_of(key);
-    assert!(told.is_none_or(|deadline| deadline == 5), "{told:?} is another timer's");
+    assert!(
+        told.is_none_or(|deadline| deadline == 5),
+        "{told:?} is another timer's"
+    );
     let next = next.join().unwrap();
     assert_eq!(engine.peer.handle.deadline_of(key), None);
     assert!(engine.peer.cancel(0, next));
@@ -83,7 +95,10 @@ fn moved_earlier_or_turn() {
     explore_engine(TWO_THREADS, None, |mut engine| {
         let key = engine.peer.schedule(0, 9, 1).unwrap();
         let mover = engine.spawn(move |peer| peer.handle.producer(0).reschedule(key, 5));
-        assert!(engine.sleep_and_run_out(4, mover), "the timer is pending all the while");
+        assert!(
+            engine.sleep_and_run_out(4, mover),
+            "the timer is pending all the while"
+        );
         assert_eq!(engine.ended, [(1, Some(5))], "at the new deadline, once");
         engine.finish();
     });
@@ -171,10 +186,16 @@ fn two_producers_and_the_owner() {
         scheduling.join().unwrap();
         let cancelled = cancelling.join().unwrap();
         if asleep && engine.ended.is_empty() {
-            assert!(next <= 5 || engine.bell.rings() > 0, "slept through the timer");
+            assert!(
+                next <= 5 || engine.bell.rings() > 0,
+                "slept through the timer"
+            );
         }
         engine.owner.end_sleep();
         engine.run_out(5);
-        assert_eq!(engine.finish(), if cancelled { vec![1] } else { vec![1, 2] });
+        assert_eq!(
+            engine.finish(),
+            if cancelled { vec![1] } else { vec![1, 2] }
+        );
     });
 }

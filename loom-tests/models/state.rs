@@ -13,7 +13,11 @@ fn cancel_or_fire() {
         let canceller = world.canceller(1, timer);
         let fired = world.due(timer, timer.mark, 10).fired();
         let cancelled = canceller.join().unwrap();
-        assert_eq!(cancelled, if fired { None } else { Some(1) }, "exactly one of the two wins");
+        assert_eq!(
+            cancelled,
+            if fired { None } else { Some(1) },
+            "exactly one of the two wins"
+        );
     });
 }
 
@@ -23,7 +27,10 @@ fn cancel_or_cancel() {
     explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
         let other = world.canceller(1, timer);
         let mine = world.cancel(0, timer).is_some();
-        assert!(mine ^ other.join().unwrap().is_some(), "exactly one canceller wins");
+        assert!(
+            mine ^ other.join().unwrap().is_some(),
+            "exactly one canceller wins"
+        );
     });
 }
 
@@ -35,7 +42,10 @@ fn drop_handle_or_cancel_or_fire() {
         let canceller = world.canceller(2, timer);
         let fired = world.due(timer, timer.mark, 10).fired();
         holder.join().unwrap();
-        assert!(fired ^ canceller.join().unwrap().is_some(), "exactly one of the two wins");
+        assert!(
+            fired ^ canceller.join().unwrap().is_some(),
+            "exactly one of the two wins"
+        );
     });
 }
 
@@ -45,7 +55,10 @@ fn handle_cancels_and_drops_or_fire() {
     explore_timer(UNBOUNDED, HELD, 10, |world, timer| {
         let holder = spawn_with(world, move |world| world.cancel_and_release(1, timer));
         let fired = world.due(timer, timer.mark, 10).fired();
-        assert!(fired ^ holder.join().unwrap().is_some(), "exactly one of the two wins");
+        assert!(
+            fired ^ holder.join().unwrap().is_some(),
+            "exactly one of the two wins"
+        );
     });
 }
 
@@ -57,7 +70,11 @@ fn recycled_and_armed_again_after_cancel() {
         world.release(0, timer);
         let next = world.arm(0, 10, 2);
         assert_eq!(canceller.join().unwrap(), Some(1));
-        assert_eq!(world.cancel(0, next), Some(2), "the next timer is untouched");
+        assert_eq!(
+            world.cancel(0, next),
+            Some(2),
+            "the next timer is untouched"
+        );
     });
 }
 
@@ -73,9 +90,20 @@ fn stale_key_or_recycled_node() {
         // The same node, if this thread was the one to recycle it.
         let next = world.arm(0, 10, 2);
         let stolen = stranger.join().unwrap();
-        assert!(cancelled.is_some() ^ stolen.is_some(), "exactly one canceller wins");
-        assert_eq!(cancelled.or(stolen), Some(1), "a stale key reached another timer");
-        assert_eq!(world.due(next, next.mark, 10), Decided::Fired(10), "the next timer is moved");
+        assert!(
+            cancelled.is_some() ^ stolen.is_some(),
+            "exactly one canceller wins"
+        );
+        assert_eq!(
+            cancelled.or(stolen),
+            Some(1),
+            "a stale key reached another timer"
+        );
+        assert_eq!(
+            world.due(next, next.mark, 10),
+            Decided::Fired(10),
+            "the next timer is moved"
+        );
     });
 }
 
@@ -89,7 +117,10 @@ fn a_key_needs_no_ordering_of_its_own() {
         let armer = spawn_with(&world, move |world| {
             let timer = world.arm(1, 10, 7);
             // ORDERING: Relaxed on purpose.
-            tell.store(timer.generation << 32 | u64::from(timer.index), Ordering::Relaxed);
+            tell.store(
+                timer.generation << 32 | u64::from(timer.index),
+                Ordering::Relaxed,
+            );
             timer
         });
         yield_now();
@@ -98,7 +129,9 @@ fn a_key_needs_no_ordering_of_its_own() {
         let mut cancelled = None;
         if key != 0 {
             let (index, generation) = (key as u32, key >> 32);
-            let ended = world.table.end(&world.caches[0], index, generation, Phase::Cancelled);
+            let ended = world
+                .table
+                .end(&world.caches[0], index, generation, Phase::Cancelled);
             cancelled = ended.map(|payload| payload.id());
             assert!(matches!(cancelled, None | Some(7)));
         }
@@ -117,7 +150,10 @@ fn ask_by_a_key_that_has_just_come() {
         let next = spawn_with(world, move |world| {
             assert_eq!(world.cancel(0, first), Some(1));
             let next = world.arm(0, 9, 2);
-            assert_eq!((next.index, next.generation), (first.index, first.generation + 1));
+            assert_eq!(
+                (next.index, next.generation),
+                (first.index, first.generation + 1)
+            );
             // ORDERING: Relaxed: that is what the model is about.
             way.store(1, Ordering::Relaxed);
             next
@@ -125,7 +161,10 @@ fn ask_by_a_key_that_has_just_come() {
         // ORDERING: Relaxed: as above.
         if sent.load(Ordering::Relaxed) == 1 {
             let told = world.table.deadline_of(first.index, first.generation + 1);
-            assert!(told.is_none_or(|told| told == 9), "the deadline of the timer before");
+            assert!(
+                told.is_none_or(|told| told == 9),
+                "the deadline of the timer before"
+            );
         }
         let next = next.join().unwrap();
         assert!(world.due(next, next.mark, 9).fired());
@@ -136,7 +175,10 @@ fn ask_by_a_key_that_has_just_come() {
 #[test]
 fn one_tick_decides() {
     explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
-        assert_eq!(world.due(timer, timer.mark, 9), Decided::Again(10, timer.mark));
+        assert_eq!(
+            world.due(timer, timer.mark, 9),
+            Decided::Again(10, timer.mark)
+        );
         assert_eq!(world.due(timer, timer.mark, 10), Decided::Fired(10));
     });
 }

@@ -30,7 +30,10 @@ fn close_or_schedule(is_light: bool) {
     let producer = engine.spawn(|peer| peer.schedule(0, 10, 1).is_some());
     engine.close();
     let sums = engine.peer.handle.sums();
-    assert!(sums.returned <= sums.scheduled, "returned before it was counted: {sums:?}");
+    assert!(
+        sums.returned <= sums.scheduled,
+        "returned before it was counted: {sums:?}"
+    );
     let accepted = producer.join().unwrap();
     assert_eq!(engine.finish(), if accepted { vec![1] } else { vec![] });
 }
@@ -41,9 +44,14 @@ fn close_or_schedule(is_light: bool) {
 fn stop_or_schedule_with_a_handle() {
     explore_engine(bounded(3, 2), LIMIT, |mut engine| {
         let producer = engine.spawn(|peer| {
-            let Some(key) = peer.schedule_held(10, 1) else { return vec![] };
+            let Some(key) = peer.schedule_held(10, 1) else {
+                return vec![];
+            };
             let next = peer.schedule(0, 10, 2);
-            assert!(peer.handle.state(key).is_some(), "the handle keeps the node");
+            assert!(
+                peer.handle.state(key).is_some(),
+                "the handle keeps the node"
+            );
             peer.handle.producer(0).release(key.index());
             if next.is_some() { vec![1, 2] } else { vec![1] }
         });
@@ -65,15 +73,19 @@ fn stop_or_batch() {
             };
             let (cause, accepted, refused) = partly.into_parts();
             assert_eq!(cause, ScheduleErrorKind::Stopped);
-            let refused: Vec<_> =
-                refused.iter().map(|(time, payload)| (payload.id(), rate.current(*time))).collect();
+            let refused: Vec<_> = refused
+                .iter()
+                .map(|(time, payload)| (payload.id(), rate.current(*time)))
+                .collect();
             let both = [(1, 10), (2, 5)];
             assert!(
                 refused.is_sorted() && refused.iter().all(|it| both.contains(it)),
                 "{refused:?}"
             );
             assert_eq!(accepted.len() + refused.len(), 2, "one of them is lost");
-            (1..=2).filter(|id| refused.iter().all(|it| it.0 != *id)).collect()
+            (1..=2)
+                .filter(|id| refused.iter().all(|it| it.0 != *id))
+                .collect()
         });
         engine.close();
         let accepted = producer.join().unwrap();
@@ -111,7 +123,11 @@ fn stop_or_swap() {
         let returned = engine.close() as u64;
         let expected = future.join().unwrap();
         let sums = engine.peer.handle.sums();
-        assert_eq!((sums.returned, sums.cancelled + sums.returned), (returned, 1), "{sums:?}");
+        assert_eq!(
+            (sums.returned, sums.cancelled + sums.returned),
+            (returned, 1),
+            "{sums:?}"
+        );
         assert_eq!(engine.finish(), expected);
     });
 }
@@ -137,7 +153,10 @@ fn stop_or_schedule_periodic() {
         let accepted = producer.join().unwrap();
         let alive = |key| engine.peer.handle.state(key).is_some_and(State::is_live);
         assert!(!accepted.is_some_and(alive), "still alive");
-        assert_eq!(engine.finish(), if accepted.is_some() { vec![1] } else { vec![] });
+        assert_eq!(
+            engine.finish(),
+            if accepted.is_some() { vec![1] } else { vec![] }
+        );
     });
 }
 
@@ -161,7 +180,10 @@ fn death_in_a_turn_or_schedule() {
         engine.peer.schedule(0, 10, 2).unwrap();
         let producer = engine.spawn(|peer| peer.schedule(1, 10, 1).is_some());
         let mut piece = engine.owner.begin_turn(10, &Budget::new(), false).unwrap();
-        let fired = engine.owner.next_fired(&mut piece).map(|fired| (fired.payload.id(), Some(10)));
+        let fired = engine
+            .owner
+            .next_fired(&mut piece)
+            .map(|fired| (fired.payload.id(), Some(10)));
         engine.ended.extend(fired);
         // What unwinds drops the turn and never finishes it.
         drop(piece);
@@ -183,6 +205,10 @@ fn stop_or_schedule_by_two() {
         engine.close();
         let accepted = producers.map(|producer| producer.join().unwrap());
         let expected: Vec<u64> = (0..2).filter(|&id| accepted[id as usize]).collect();
-        assert_eq!(engine.finish(), expected, "what was accepted is returned, what was not is not");
+        assert_eq!(
+            engine.finish(),
+            expected,
+            "what was accepted is returned, what was not is not"
+        );
     });
 }

@@ -23,14 +23,20 @@ const NEXT: u64 = 3;
 /// Polls with the second waker. Returns the waker that comes out of the timer, or has come out; none if the first one
 /// came back, so that nobody else gets it.
 fn poll(world: &World, timer: Armed) -> Option<u64> {
-    match world.table.swap(timer.index, timer.generation, world.payload(SECOND)) {
+    match world
+        .table
+        .swap(timer.index, timer.generation, world.payload(SECOND))
+    {
         Ok(before) => {
             assert_eq!(before.id(), FIRST);
             Some(SECOND)
         }
         Err(NotSwapped { refused, left }) => {
             assert_eq!(refused.id(), SECOND);
-            assert!(!state(world, timer).is_live(), "refused while it is pending");
+            assert!(
+                !state(world, timer).is_live(),
+                "refused while it is pending"
+            );
             left.iter().for_each(|left| assert_eq!(left.id(), FIRST));
             left.is_none().then_some(FIRST)
         }
@@ -48,7 +54,10 @@ fn drop_future(world: &World, timer: Armed, waker: Option<u64>) -> Option<u64> {
 }
 
 fn state(world: &World, timer: Armed) -> State {
-    world.table.state(timer.index, timer.generation).expect("the handle keeps the node")
+    world
+        .table
+        .state(timer.index, timer.generation)
+        .expect("the handle keeps the node")
 }
 
 /// What the owner does with the entry.
@@ -62,11 +71,18 @@ struct Owner {
 impl Owner {
     fn look(&mut self, world: &World, timer: Armed, now: u64) {
         let count = |fired| self.ended += usize::from(fired);
-        match world.table.due(world.owners_cache(), timer.index, timer.mark, now, count) {
+        match world
+            .table
+            .due(world.owners_cache(), timer.index, timer.mark, now, count)
+        {
             Fate::Fire(fired) => self.woken.push(fired.payload.id()),
             Fate::Drop => {}
             Fate::Reinsert(tick) => {
-                assert_eq!((now, tick), (DUE, DUE + 1), "looked at again once, a tick later");
+                assert_eq!(
+                    (now, tick),
+                    (DUE, DUE + 1),
+                    "looked at again once, a tick later"
+                );
             }
         }
     }
@@ -86,14 +102,20 @@ fn race_the_owner(world: &Arc<World>, timer: Armed, moved_to: Option<u64>) {
     let waker = future.join().unwrap().expect("who fires takes");
     // It was looked at again a tick later, if it was in the handle's hands.
     owner.look(world, timer, DUE + 1);
-    assert_eq!((owner.woken, owner.ended), (vec![waker], 1), "the waker of the last poll");
+    assert_eq!(
+        (owner.woken, owner.ended),
+        (vec![waker], 1),
+        "the waker of the last poll"
+    );
     world.release(0, timer);
 }
 
 /// The waker of the last poll is the one that is woken.
 #[test]
 fn swap_or_fire() {
-    explore_timer(UNBOUNDED, HELD, DUE, |world, timer| race_the_owner(world, timer, None));
+    explore_timer(UNBOUNDED, HELD, DUE, |world, timer| {
+        race_the_owner(world, timer, None)
+    });
 }
 
 /// The same for a timer that was moved before, of which the owner does not know yet: it ends once, and counts once.
@@ -109,14 +131,20 @@ fn race_a_stop(world: &Arc<World>, timer: Armed, moved_to: Option<u64>) {
     let future = spawn_with(world, move |world| poll(world, timer));
     let returned = world.stop();
     assert_eq!(returned, Vec::from_iter(future.join().unwrap()));
-    assert_eq!(state(world, timer).phase(), Phase::Returned, "a stop is told from a firing");
+    assert_eq!(
+        state(world, timer).phase(),
+        Phase::Returned,
+        "a stop is told from a firing"
+    );
     world.release(0, timer);
 }
 
 /// A stop returns the payload of the last swap; a payload that it left with the handle is not taken for a firing.
 #[test]
 fn swap_or_stop() {
-    explore_timer(UNBOUNDED, HELD, DUE, |world, timer| race_a_stop(world, timer, None));
+    explore_timer(UNBOUNDED, HELD, DUE, |world, timer| {
+        race_a_stop(world, timer, None)
+    });
 }
 
 /// The same for a timer that was moved before, of which the owner does not know yet: the payload that is being

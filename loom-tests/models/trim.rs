@@ -19,7 +19,9 @@ const BURST: u32 = 4 * CAPACITY;
 /// Returns a table of so many nodes, after a burst of timers, which are all cancelled.
 fn after_a_burst(nodes: u32) -> (Arc<World>, Vec<Armed>) {
     let world = World::with_nodes(nodes);
-    let burst: Vec<Armed> = (0..BURST).map(|id| world.arm(0, 10, u64::from(id))).collect();
+    let burst: Vec<Armed> = (0..BURST)
+        .map(|id| world.arm(0, 10, u64::from(id)))
+        .collect();
     let mut order = burst.clone();
     // No magazine in the depot has a whole region.
     order[..2 * CAPACITY as usize].rotate_left(1);
@@ -45,18 +47,36 @@ fn a_stale_key_or_given_back() {
         // Of those in the depot the one that serves first.
         let stale = burst[CAPACITY as usize];
         let stranger = spawn_with(&world, move |world| {
-            let Armed { index, generation, mark } = stale;
+            let Armed {
+                index,
+                generation,
+                mark,
+            } = stale;
             assert_eq!(world.reschedule(1, stale, 5), Rescheduled::Gone);
             assert_eq!(world.table.deadline_of(index, generation), None);
-            assert_eq!(world.cancel(1, stale), None, "a stale key reached another timer");
+            assert_eq!(
+                world.cancel(1, stale),
+                None,
+                "a stale key reached another timer"
+            );
             assert!(!world.table.is_live(index, mark), "a zombie came alive");
         });
         trim(&world);
         let next = world.arm(2, 10, 77);
-        assert_eq!(next.index, stale.index, "the node that was given back last serves first");
-        assert!(next.generation > stale.generation + 1, "its memory was not given back");
+        assert_eq!(
+            next.index, stale.index,
+            "the node that was given back last serves first"
+        );
+        assert!(
+            next.generation > stale.generation + 1,
+            "its memory was not given back"
+        );
         stranger.join().unwrap();
-        assert_eq!(world.cancel(2, next), Some(77), "the next timer is untouched");
+        assert_eq!(
+            world.cancel(2, next),
+            Some(77),
+            "the next timer is untouched"
+        );
         world.finish();
     });
 }
@@ -93,11 +113,22 @@ fn a_region_that_returns_to_the_top() {
         assert!(regions.remember(again, 7));
         regions.put(again);
         held.push(other.join().unwrap());
-        held.extend(std::iter::from_fn(|| Some(regions.take(1)).filter(Option::is_some)));
+        held.extend(std::iter::from_fn(|| {
+            Some(regions.take(1)).filter(Option::is_some)
+        }));
         let held: Vec<Run> = held.into_iter().flatten().collect();
         let mut nodes = HashSet::new();
-        for Run { first, count, generation } in held {
-            let expected = if regions.region_of(first) == again { 7 } else { 5 };
+        for Run {
+            first,
+            count,
+            generation,
+        } in held
+        {
+            let expected = if regions.region_of(first) == again {
+                7
+            } else {
+                5
+            };
             assert_eq!(generation, expected, "the generation of another time");
             (first..first + count).for_each(|node| assert!(nodes.insert(node), "taken twice"));
         }

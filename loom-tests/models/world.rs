@@ -50,7 +50,12 @@ impl World {
     pub(super) fn with_nodes(nodes: u32) -> Arc<Self> {
         let caches = std::array::from_fn(|_| ThreadCache::default());
         let table = Table::new(0, u64::from(nodes));
-        Arc::new(Self { table, caches, nodes, ledger: Ledger::of_payloads() })
+        Arc::new(Self {
+            table,
+            caches,
+            nodes,
+            ledger: Ledger::of_payloads(),
+        })
     }
 
     pub(super) fn payload(&self, id: u64) -> Payload {
@@ -62,16 +67,30 @@ impl World {
     }
 
     fn try_arm(&self, thread: usize, deadline: u64, id: u64, held: bool) -> Option<Armed> {
-        self.table.arm(&self.caches[thread], deadline, self.payload(id), held, || ()).ok()
+        self.table
+            .arm(
+                &self.caches[thread],
+                deadline,
+                self.payload(id),
+                held,
+                || (),
+            )
+            .ok()
     }
 
     pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64) -> Armed {
-        self.try_arm(thread, deadline, id, false).expect("a node is free")
+        self.try_arm(thread, deadline, id, false)
+            .expect("a node is free")
     }
 
     pub(super) fn cancel(&self, thread: usize, timer: Armed) -> Option<u64> {
         self.table
-            .end(&self.caches[thread], timer.index, timer.generation, Phase::Cancelled)
+            .end(
+                &self.caches[thread],
+                timer.index,
+                timer.generation,
+                Phase::Cancelled,
+            )
             .map(|payload| payload.id())
     }
 
@@ -83,7 +102,12 @@ impl World {
     }
 
     pub(super) fn reschedule(&self, thread: usize, timer: Armed, deadline: u64) -> Rescheduled {
-        self.table.reschedule(&self.caches[thread], timer.index, timer.generation, deadline)
+        self.table.reschedule(
+            &self.caches[thread],
+            timer.index,
+            timer.generation,
+            deadline,
+        )
     }
 
     pub(super) fn release(&self, thread: usize, timer: Armed) {
@@ -112,17 +136,25 @@ impl World {
     /// The owner returns what is pending, as a stop does.
     pub(super) fn stop(&self) -> Vec<u64> {
         let mut returned = Vec::new();
-        self.table.return_all(self.owners_cache(), |it| returned.push(it.payload.id()));
+        self.table
+            .return_all(self.owners_cache(), |it| returned.push(it.payload.id()));
         returned
     }
 
     /// The owner decides about an entry: the deadline it fired with, or when to look again, or neither.
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Decided {
-        match self.table.due(&self.caches[OWNER], timer.index, mark, now, |_| ()) {
+        match self
+            .table
+            .due(&self.caches[OWNER], timer.index, mark, now, |_| ())
+        {
             Fate::Fire(fired) => {
                 let generation = self.table.generation(fired.key);
                 assert_eq!(generation, timer.generation, "another timer fired");
-                assert!(fired.deadline <= now, "fired early: {} at {now}", fired.deadline);
+                assert!(
+                    fired.deadline <= now,
+                    "fired early: {} at {now}",
+                    fired.deadline
+                );
                 assert_ne!(fired.payload.id(), 0);
                 Decided::Fired(fired.deadline)
             }
@@ -136,7 +168,9 @@ impl World {
 
     /// The message of a move reaches the owner: what it files for it.
     pub(super) fn arrive(&self, timer: Armed, moved: Rescheduled, tick: u64) -> Option<(u64, u32)> {
-        let Rescheduled::Earlier { mark } = moved else { return None };
+        let Rescheduled::Earlier { mark } = moved else {
+            return None;
+        };
         self.table.arrive(timer.index, mark, tick)
     }
 
@@ -148,7 +182,9 @@ impl World {
         inserted: Option<(u64, u32)>,
         moves: [(Rescheduled, u64); N],
     ) -> Option<u64> {
-        let arrived = moves.into_iter().filter_map(|(moved, to)| self.arrive(timer, moved, to));
+        let arrived = moves
+            .into_iter()
+            .filter_map(|(moved, to)| self.arrive(timer, moved, to));
         let mut entries: Vec<_> = inserted.into_iter().chain(arrived).collect();
         let mut fired = None;
         while !entries.is_empty() {
@@ -168,11 +204,17 @@ impl World {
 
     /// Every timer has ended: each node can be had once, and each payload was dropped once.
     pub(super) fn finish(self: Arc<Self>) {
-        let Some(world) = Arc::into_inner(self) else { panic!("a thread is not joined") };
+        let Some(world) = Arc::into_inner(self) else {
+            panic!("a thread is not joined")
+        };
         let mut free = HashSet::new();
         for thread in 0..=OWNER {
             while let Some(armed) = world.try_arm(thread, 0, 0, false) {
-                assert!(free.insert(armed.index), "node {} was recycled twice", armed.index);
+                assert!(
+                    free.insert(armed.index),
+                    "node {} was recycled twice",
+                    armed.index
+                );
             }
         }
         assert_eq!(free.len(), world.nodes as usize, "a node was not recycled");
@@ -197,6 +239,10 @@ impl Decided {
 
     /// The entry that is inserted afterwards.
     pub(super) fn inserted(self) -> Option<(u64, u32)> {
-        if let Self::Again(tick, mark) = self { Some((tick, mark)) } else { None }
+        if let Self::Again(tick, mark) = self {
+            Some((tick, mark))
+        } else {
+            None
+        }
     }
 }

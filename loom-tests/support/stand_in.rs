@@ -112,7 +112,8 @@ impl Book {
             self.departures.fetch_add(0, Ordering::Acquire);
         }
         for Retired { address, give, .. } in expired {
-            self.uses_of(address).inspect(|uses| uses.0.with_mut(|_| ()));
+            self.uses_of(address)
+                .inspect(|uses| uses.0.with_mut(|_| ()));
             give();
         }
     }
@@ -120,7 +121,10 @@ impl Book {
 
 impl Domain {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Book { checked: CHECK_THE_NEXT.take(), ..Book::default() }))
+        Self(Arc::new(Book {
+            checked: CHECK_THE_NEXT.take(),
+            ..Book::default()
+        }))
     }
 
     pub(crate) fn register(&self) -> Participant {
@@ -140,7 +144,10 @@ impl Participant {
             // unlinked before it. [P27]
             self.0.retirements.fetch_add(0, Ordering::Acquire);
         }
-        Guard { book: Arc::clone(&self.0), since }
+        Guard {
+            book: Arc::clone(&self.0),
+            since,
+        }
     }
 }
 
@@ -174,7 +181,11 @@ pub(crate) unsafe fn retire<T: Send + 'static>(
     assert!(!twice && !pages.dead.contains(&address), "retired twice");
     pages.steps += 1;
     let since = pages.steps;
-    pages.retired.push(Retired { address, since, give });
+    pages.retired.push(Retired {
+        address,
+        since,
+        give,
+    });
     drop(pages);
     if guard.book.checked {
         guard.book.reclaim();
@@ -193,7 +204,10 @@ pub(crate) fn check<T>(guard: &Guard, reached: *const T) {
 /// A box is about to be used, perhaps one that was reclaimed.
 pub(crate) fn serves_again<T>(domain: &Domain, served: *const T) {
     let served = served as usize;
-    let uses = domain.0.checked.then(|| (served, Arc::new(Uses(UnsafeCell::new(())))));
+    let uses = domain
+        .0
+        .checked
+        .then(|| (served, Arc::new(Uses(UnsafeCell::new(())))));
     let mut pages = domain.0.pages();
     pages.dead.remove(&served);
     pages.uses.extend(uses);

@@ -65,7 +65,9 @@ pub(crate) fn is_asymmetric() -> bool {
 /// returns. The search tries all places. Only the main thread calls it, or a thread that none waits for.
 pub(crate) fn fence_all_threads() {
     let me = ME.with(Cell::get);
-    ASKED.set(std::array::from_fn(|thread| thread != me && thread <= STARTED.get()));
+    ASKED.set(std::array::from_fn(|thread| {
+        thread != me && thread <= STARTED.get()
+    }));
     touch_fences();
     let waits = |(asked, ended): (bool, bool)| asked && !ended;
     while ASKED.get().into_iter().zip(ENDED.get()).any(waits) {
@@ -152,7 +154,11 @@ impl Watch {
         answer();
         if STARTED.get() > 0 {
             let me = ME.with(Cell::get);
-            let loaded_by = self.0.get().into_iter().flat_map(|loaded_by| loaded_by.iter());
+            let loaded_by = self
+                .0
+                .get()
+                .into_iter()
+                .flat_map(|loaded_by| loaded_by.iter());
             for (thread, watched) in loaded_by.enumerate() {
                 if thread != me {
                     watched.get().inspect(|watched| watched.notify_all());

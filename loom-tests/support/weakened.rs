@@ -31,14 +31,23 @@ impl Part {
 }
 
 /// All but `SeqCst`: nothing is weakened to that.
-const WEAKER: [Ordering; 4] =
-    [Ordering::Relaxed, Ordering::Acquire, Ordering::Release, Ordering::AcqRel];
+const WEAKER: [Ordering; 4] = [
+    Ordering::Relaxed,
+    Ordering::Acquire,
+    Ordering::Release,
+    Ordering::AcqRel,
+];
 
 #[derive(Debug)]
 enum Mode {
     AsWritten,
     Record,
-    Weaken { file: String, line: u32, part: String, to: Ordering },
+    Weaken {
+        file: String,
+        line: u32,
+        part: String,
+        to: Ordering,
+    },
 }
 
 thread_local! {
@@ -52,7 +61,12 @@ fn parsed(text: &str) -> Option<Mode> {
     let [at, part, to] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
     let (file, line) = at.rsplit_once(':')?;
     let to = WEAKER.into_iter().find(|it| format!("{it:?}") == to)?;
-    Some(Mode::Weaken { file: file.into(), line: line.parse().ok()?, part: part.into(), to })
+    Some(Mode::Weaken {
+        file: file.into(),
+        line: line.parse().ok()?,
+        part: part.into(),
+        to,
+    })
 }
 
 fn mode() -> &'static Mode {
@@ -78,7 +92,12 @@ pub(super) fn ordering(part: Part, order: Ordering) -> Ordering {
             MET.with_borrow_mut(|all| all.insert(met));
             order
         }
-        Mode::Weaken { file, line, part: wanted, to } => {
+        Mode::Weaken {
+            file,
+            line,
+            part: wanted,
+            to,
+        } => {
             let at = Location::caller();
             let this = at.line() == *line && at.file() == file && part.name() == *wanted;
             if this { *to } else { order }

@@ -20,16 +20,26 @@ pub(super) struct PackedEntry {
 }
 
 impl PackedEntry {
-    const NONE: Self = Self { deadline: 0, name: 0 };
+    const NONE: Self = Self {
+        deadline: 0,
+        name: 0,
+    };
 
     #[inline(always)]
     const fn new(entry: Entry) -> Self {
-        Self { deadline: entry.deadline, name: (entry.mark as u64) << 32 | entry.index as u64 }
+        Self {
+            deadline: entry.deadline,
+            name: (entry.mark as u64) << 32 | entry.index as u64,
+        }
     }
 
     #[inline(always)]
     const fn entry(self) -> Entry {
-        Entry { deadline: self.deadline, index: self.name as u32, mark: (self.name >> 32) as u32 }
+        Entry {
+            deadline: self.deadline,
+            index: self.name as u32,
+            mark: (self.name >> 32) as u32,
+        }
     }
 }
 
@@ -45,8 +55,14 @@ pub(super) struct BlockPool(pub(super) Vec<Piece<[PackedEntry]>>);
 impl BlockPool {
     /// Returns an empty block; `None` if there is no memory.
     pub(super) fn get(&mut self) -> Option<Block> {
-        let places = self.0.pop().or_else(|| Piece::filled(BLOCK, PackedEntry::NONE))?;
-        Some(Block { places, ..Block::default() })
+        let places = self
+            .0
+            .pop()
+            .or_else(|| Piece::filled(BLOCK, PackedEntry::NONE))?;
+        Some(Block {
+            places,
+            ..Block::default()
+        })
     }
 
     /// Keeps the memory of a block, and gives back what is too much beside so many full blocks.
@@ -75,7 +91,11 @@ pub(super) struct Block {
 
 impl Default for Block {
     fn default() -> Self {
-        Self { places: Piece::default(), len: 0, min: u64::MAX }
+        Self {
+            places: Piece::default(),
+            len: 0,
+            min: u64::MAX,
+        }
     }
 }
 
@@ -91,7 +111,9 @@ impl Block {
     /// Appends an entry; false if the block is full.
     #[inline(always)]
     pub(super) fn push(&mut self, entry: Entry) -> bool {
-        let Some(place) = self.places.get_mut(self.len) else { return false };
+        let Some(place) = self.places.get_mut(self.len) else {
+            return false;
+        };
         *place = PackedEntry::new(entry);
         self.len += 1;
         self.min = self.min.min(entry.deadline);
@@ -158,5 +180,9 @@ impl Block {
 
 /// Returns the earliest deadline; `u64::MAX` if there is none.
 fn earliest(places: &[PackedEntry]) -> u64 {
-    places.iter().map(|packed| packed.deadline).min().unwrap_or(u64::MAX)
+    places
+        .iter()
+        .map(|packed| packed.deadline)
+        .min()
+        .unwrap_or(u64::MAX)
 }

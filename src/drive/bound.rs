@@ -25,7 +25,11 @@ pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
 fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
     entries.iter().for_each(|entry| store.prefetch(entry));
     let dead = |(place, entry): (usize, &Entry)| u64::from(!store.is_live(entry)) << place;
-    entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
+    entries
+        .iter()
+        .enumerate()
+        .map(dead)
+        .fold(0, |mask, bit| mask | bit)
 }
 
 /// How many looks for the dead are skipped after one that found hardly any: then looking costs an eighth.
@@ -65,7 +69,11 @@ pub(super) struct SealPolicy {
 impl SealPolicy {
     pub(super) fn should_seal(&mut self, entries: u64, pending: u64) -> bool {
         let are_many = entries > pending + pending / 16;
-        self.left = if are_many { SEALED_AFTER } else { self.left.saturating_sub(1) };
+        self.left = if are_many {
+            SEALED_AFTER
+        } else {
+            self.left.saturating_sub(1)
+        };
         self.left > 0
     }
 }
@@ -94,7 +102,11 @@ struct Round {
 
 impl Default for ZombieBound {
     fn default() -> Self {
-        Self { round: None, look_at: ZOMBIE_FLOOR, swept: 0 }
+        Self {
+            round: None,
+            look_at: ZOMBIE_FLOOR,
+            swept: 0,
+        }
     }
 }
 
@@ -102,7 +114,10 @@ impl ZombieBound {
     /// Begins a round, if none is under way, that ends when all has been looked at.
     #[cfg(feature = "threads")]
     pub(super) fn begin_thorough(&mut self) {
-        self.round.get_or_insert(Round { thorough: true, ..Round::default() });
+        self.round.get_or_insert(Round {
+            thorough: true,
+            ..Round::default()
+        });
         self.look_at = 0;
     }
 
@@ -124,7 +139,10 @@ impl ZombieBound {
     ) -> bool {
         let entries = (wheel.len() + log.len()) as u64;
         let mut round = if let Some(round) = self.round {
-            Round { requested: round.requested | requested, ..round }
+            Round {
+                requested: round.requested | requested,
+                ..round
+            }
         } else {
             if !too_many(entries, || store.pending()) {
                 // Look again when a quarter more has gathered; cancels alone call the owner themselves.
@@ -147,7 +165,11 @@ impl ZombieBound {
         } else {
             Some(round)
         };
-        self.look_at = if self.round.is_some() { 0 } else { entries + ZOMBIE_FLOOR };
+        self.look_at = if self.round.is_some() {
+            0
+        } else {
+            entries + ZOMBIE_FLOOR
+        };
         self.round.is_some()
     }
 }
@@ -161,7 +183,11 @@ impl Round {
         store: &S,
         budget: usize,
     ) -> Sweep {
-        let mut sweep = Sweep { examined: 0, removed: 0, cycle_done: false };
+        let mut sweep = Sweep {
+            examined: 0,
+            removed: 0,
+            cycle_done: false,
+        };
         if !self.past_log {
             sweep = log.sweep(budget, store);
             self.past_log = core::mem::take(&mut sweep.cycle_done);
@@ -206,7 +232,11 @@ mod tests {
 
     impl Marks {
         fn of(timers: usize) -> Self {
-            Self { marks: vec![9; timers], ended: 0, looks: Cell::new(0) }
+            Self {
+                marks: vec![9; timers],
+                ended: 0,
+                looks: Cell::new(0),
+            }
         }
     }
 
@@ -235,7 +265,11 @@ mod tests {
         for copy in 0..copies {
             for index in 0..store.marks.len() as u32 {
                 let deadline = FAR - copy * copy * 7 % FAR;
-                driver.wheel.insert(Entry { deadline, index, mark: 9 });
+                driver.wheel.insert(Entry {
+                    deadline,
+                    index,
+                    mark: 9,
+                });
             }
         }
         driver
@@ -243,7 +277,9 @@ mod tests {
 
     fn sweep(driver: &mut Driver, store: &mut Marks) -> usize {
         let most = 20 * driver.inserted() as usize / 500;
-        let calls = (0..most).take_while(|_| driver.keep_bounded(store, false, 500)).count();
+        let calls = (0..most)
+            .take_while(|_| driver.keep_bounded(store, false, 500))
+            .count();
         assert!(calls < most, "the sweep goes on and on");
         calls
     }
@@ -252,9 +288,14 @@ mod tests {
     fn sealing_pays_where_timers_die_and_for_a_while_after_that() {
         let mut seals = SealPolicy::default();
         assert!(!seals.should_seal(160_000, 160_000) && !seals.should_seal(170_000, 160_000));
-        assert!(!seals.should_seal(100, 160_000), "the others wait in the inbox");
+        assert!(
+            !seals.should_seal(100, 160_000),
+            "the others wait in the inbox"
+        );
         assert!(seals.should_seal(170_001, 160_000));
-        let after = (0..100).take_while(|_| seals.should_seal(160_000, 160_000)).count();
+        let after = (0..100)
+            .take_while(|_| seals.should_seal(160_000, 160_000))
+            .count();
         assert_eq!(after as u32, SEALED_AFTER - 1);
     }
 
@@ -264,7 +305,10 @@ mod tests {
         looks.note(10, 80);
         assert!(!looks.skips(), "an eighth is enough");
         looks.note(9, 80);
-        assert_eq!((0..100).filter(|_| looks.skips()).count() as u32, SKIPPED_LOOKS);
+        assert_eq!(
+            (0..100).filter(|_| looks.skips()).count() as u32,
+            SKIPPED_LOOKS
+        );
     }
 
     #[test]
@@ -284,11 +328,19 @@ mod tests {
         // Until there are more of them.
         assert!(!driver.keep_bounded(&mut store, false, 500));
         for _ in 0..ZOMBIE_FLOOR {
-            driver.wheel.insert(Entry { deadline: 5, index: 0, mark: 1 });
+            driver.wheel.insert(Entry {
+                deadline: 5,
+                index: 0,
+                mark: 1,
+            });
         }
         assert!(driver.keep_bounded(&mut store, false, 500));
         sweep(&mut driver, &mut store);
-        assert_eq!(driver.inserted(), inserted, "and then the dead among them go");
+        assert_eq!(
+            driver.inserted(),
+            inserted,
+            "and then the dead among them go"
+        );
     }
 
     /// Returns a driver whose log has an entry of each timer, of which the older 60 % have ended.
@@ -296,8 +348,14 @@ mod tests {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         let timers = store.marks.len() as u32;
         for index in 0..timers {
-            while !driver.log.push(Entry { deadline: FAR, index, mark: 9 }) {
-                driver.log.make_room(store, || true, |_| panic!("nothing is due soon"));
+            while !driver.log.push(Entry {
+                deadline: FAR,
+                index,
+                mark: 9,
+            }) {
+                driver
+                    .log
+                    .make_room(store, || true, |_| panic!("nothing is due soon"));
             }
         }
         let ended = timers / 5 * 3;
@@ -321,7 +379,11 @@ mod tests {
             let is_thorough = left == 0 && looks > 190_000;
             let is_short = left < ZOMBIE_FLOOR && looks < 150_000;
             assert!(
-                if follows_a_trim { is_thorough } else { is_short },
+                if follows_a_trim {
+                    is_thorough
+                } else {
+                    is_short
+                },
                 "{left} left, {looks} looks"
             );
         }

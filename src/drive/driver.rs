@@ -72,14 +72,22 @@ impl<W: Wheel> Driver<W> {
         }
         self.latest = self.latest.max(now);
         self.log.follow(self.latest);
-        Some(TurnState { now: self.latest, left: budget, fired: 0, cut_short: false, token: None })
+        Some(TurnState {
+            now: self.latest,
+            left: budget,
+            fired: 0,
+            cut_short: false,
+            token: None,
+        })
     }
 
     /// Returns whether a turn is this driver's, and not that of another one that was here when it began. Until a
     /// handler has run there can be no other.
     #[inline]
     pub(crate) fn owns(&self, turn: &TurnState) -> bool {
-        let Some(token) = &turn.token else { return true };
+        let Some(token) = &turn.token else {
+            return true;
+        };
         Arc::ptr_eq(token, &self.token)
     }
 
@@ -128,7 +136,9 @@ impl<W: Wheel> Driver<W> {
             return;
         }
         let inserted = self.inserted();
-        let Self { log, wheel, seals, .. } = self;
+        let Self {
+            log, wheel, seals, ..
+        } = self;
         let pays = || seals.should_seal(inserted, store.pending());
         self.evicted += log.make_room(store, pays, |entry| wheel.try_insert(entry)) as u64;
         if log.is_full() {
@@ -141,7 +151,11 @@ impl<W: Wheel> Driver<W> {
     /// registers: what one case passes by reference lies in memory for all of them.
     #[inline(never)]
     fn insert_due_soon(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
-        let entry = Entry { deadline, index, mark };
+        let entry = Entry {
+            deadline,
+            index,
+            mark,
+        };
         if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
             self.deferred.push(entry)
         } else {
@@ -152,7 +166,11 @@ impl<W: Wheel> Driver<W> {
     /// Inserts an entry behind those that handlers have scheduled, or are still scheduling.
     #[inline(never)]
     fn insert_fifo(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
-        let entry = Entry { deadline, index, mark };
+        let entry = Entry {
+            deadline,
+            index,
+            mark,
+        };
         if self.is_turning() {
             return self.deferred.push(entry);
         }
@@ -263,7 +281,9 @@ impl<W: Wheel> Driver<W> {
     #[inline(never)]
     fn leave_log<S: TimerStore>(&mut self, store: &S, now: u64, limit: usize) -> usize {
         let inserted = self.inserted();
-        let Self { log, wheel, seals, .. } = self;
+        let Self {
+            log, wheel, seals, ..
+        } = self;
         let pays = || seals.should_seal(inserted, store.pending());
         let (inserted, removed) =
             log.insert_due(now, limit, store, pays, |entry| wheel.insert(entry));
@@ -277,7 +297,9 @@ impl<W: Wheel> Driver<W> {
     /// While there is a backlog it gets as many entries as what is due in time, a batch each by turns, and all if
     /// nothing else is due: a burst and what comes after it slow each other down by half, and neither stops the other.
     fn take_due(&mut self, now: u64, limit: usize) -> bool {
-        let Self { wheel, due, ahead, .. } = self;
+        let Self {
+            wheel, due, ahead, ..
+        } = self;
         if *ahead < BATCH || !wheel.has_backlog() {
             let more = wheel.advance(now, limit, due);
             if !wheel.has_backlog() {
@@ -320,7 +342,8 @@ impl<W: Wheel> Driver<W> {
     #[inline(never)]
     fn sweep<S: TimerStore>(&mut self, store: &S, requested: bool, budget: usize) -> bool {
         self.evicted += self.deferred.remove_dead(store) as u64;
-        self.bound.sweep(&mut self.log, &mut self.wheel, store, requested, budget)
+        self.bound
+            .sweep(&mut self.log, &mut self.wheel, store, requested, budget)
     }
 
     /// Returns the earliest deadline in log and wheel: exact, or earlier while zombies lie there.
@@ -338,8 +361,13 @@ impl<W: Wheel> Driver<W> {
     /// Returns the earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
     /// turn was cut short or its handlers inserted overdue timers: then it looks through these.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let waiting = self.due[self.due_next..].iter().chain(&self.deferred.entries);
-        waiting.map(|entry| entry.deadline).chain(self.first()).min()
+        let waiting = self.due[self.due_next..]
+            .iter()
+            .chain(&self.deferred.entries);
+        waiting
+            .map(|entry| entry.deadline)
+            .chain(self.first())
+            .min()
     }
 
     /// Forgets every entry.

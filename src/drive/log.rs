@@ -128,7 +128,11 @@ impl Log {
     pub(crate) fn follow(&mut self, now: u64) {
         let next = now.saturating_add(1);
         let has_young = self.tail.len > 0 || self.blocks.len() > self.sealed;
-        let ahead = if has_young { next } else { now.saturating_add(NEAR).min(self.sealed_min) };
+        let ahead = if has_young {
+            next
+        } else {
+            now.saturating_add(NEAR).min(self.sealed_min)
+        };
         self.threshold = self.threshold.max(next).max(ahead);
         self.soon = now.saturating_add(SOON);
     }
@@ -176,7 +180,11 @@ impl Log {
         let far = self.most_young == MOST_YOUNG;
         let mut removed = 0;
         self.filter_young(|block| removed += block.remove_dead(store, far));
-        let young = self.blocks.range(self.sealed..).map(|block| block.len).sum::<usize>();
+        let young = self
+            .blocks
+            .range(self.sealed..)
+            .map(|block| block.len)
+            .sum::<usize>();
         (removed, young + self.tail.len)
     }
 
@@ -270,7 +278,8 @@ impl Log {
     /// Returns the tick at which [`insert_due`](Self::insert_due) has something to do.
     #[inline]
     pub(crate) fn next_look(&self) -> u64 {
-        self.earliest_young().min(self.sealed_min.saturating_sub(SOON))
+        self.earliest_young()
+            .min(self.sealed_min.saturating_sub(SOON))
     }
 
     /// Hands what may be due at `now` to `insert`, in order and with what is older; the rest is sealed if that `pays`.
@@ -285,7 +294,11 @@ impl Log {
         mut insert: impl FnMut(Entry),
     ) -> (usize, usize) {
         // What is not due yet leaves most of the time to what is.
-        let limit = if self.sealed_min <= now { limit } else { limit / 4 };
+        let limit = if self.sealed_min <= now {
+            limit
+        } else {
+            limit / 4
+        };
         let (mut inserted, mut removed) = (0, 0);
         if self.sealed_min <= now.saturating_add(SOON) {
             let is_due = |block: &Block| block.min <= now.saturating_add(SOON);
@@ -341,7 +354,10 @@ impl Log {
         self.seal();
         while let Some(block) = self.blocks.front_mut() {
             let len = block.len;
-            let inserted = block.entries().position(|entry| !insert(entry)).unwrap_or(len);
+            let inserted = block
+                .entries()
+                .position(|entry| !insert(entry))
+                .unwrap_or(len);
             if inserted < len {
                 block.advance(inserted);
                 self.older -= inserted;
@@ -357,7 +373,11 @@ impl Log {
     /// Goes on with a round of the sweep through the sealed blocks, until `budget` entries have been looked at or the
     /// round has ended.
     pub(crate) fn sweep(&mut self, budget: usize, store: &impl TimerStore) -> Sweep {
-        let mut sweep = Sweep { examined: 0, removed: 0, cycle_done: false };
+        let mut sweep = Sweep {
+            examined: 0,
+            removed: 0,
+            cycle_done: false,
+        };
         while sweep.examined < budget {
             let at = self.swept;
             if at >= self.sealed {
@@ -388,7 +408,9 @@ impl Log {
     /// Forgets every entry.
     pub(crate) fn clear(&mut self) {
         self.seal();
-        self.blocks.drain(..).for_each(|block| self.pool.put(block, 0));
+        self.blocks
+            .drain(..)
+            .for_each(|block| self.pool.put(block, 0));
         (self.sealed, self.older, self.swept, self.sealed_min) = (0, 0, 0, u64::MAX);
     }
 

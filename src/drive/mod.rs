@@ -31,6 +31,9 @@ pub(crate) use turn::TurnState;
 /// Makes room for the places of half a million entries, for an owner that must not call the allocator later.
 #[cfg(feature = "threads")]
 pub(crate) fn expect_many<W: crate::wheel::Wheel>(mut driver: Driver<W>) -> Driver<W> {
-    _ = (driver.log.blocks.try_reserve(1024), driver.log.pool.0.try_reserve(1024));
+    _ = (
+        driver.log.blocks.try_reserve(1024),
+        driver.log.pool.0.try_reserve(1024),
+    );
     driver
 }

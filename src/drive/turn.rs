@@ -35,7 +35,10 @@ pub(super) struct Deferred {
 
 impl Default for Deferred {
     fn default() -> Self {
-        Self { entries: Vec::new(), limit: ZOMBIE_FLOOR as usize }
+        Self {
+            entries: Vec::new(),
+            limit: ZOMBIE_FLOOR as usize,
+        }
     }
 }
 

@@ -97,13 +97,16 @@ impl<T: Send + 'static> Inner<T> {
     fn count_rejected(&self, refused: usize) {
         // Addition wraps: where there was memory for no timer, none of them was refused.
         // ORDERING: Relaxed: a statistic.
-        self.rejected.fetch_add((refused as u64).wrapping_sub(1), Ordering::Relaxed);
+        self.rejected
+            .fetch_add((refused as u64).wrapping_sub(1), Ordering::Relaxed);
     }
 
     #[cold]
     fn rejected_batch(&self, error: BatchError<T>, shard: usize) -> BatchError<T> {
         let (kind, accepted, refused) = error.into_parts();
-        let kind = self.rejected(ScheduleError::new(kind, ()), shard).into_kind();
+        let kind = self
+            .rejected(ScheduleError::new(kind, ()), shard)
+            .into_kind();
         self.count_rejected(refused.len());
         BatchError::new(kind, accepted, refused)
     }

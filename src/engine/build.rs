@@ -156,11 +156,17 @@ impl Builder {
         if !(1..=MAX_SHARDS).contains(&shards) {
             return Err(BuildError::ShardsOutOfRange { shards });
         }
-        let limit = self.settings.max_pending.map(|max| Arc::new(Limit::new(max)));
+        let limit = self
+            .settings
+            .max_pending
+            .map(|max| Arc::new(Limit::new(max)));
         pinning::check_pinning(&self.pinning, cores.allowed())?;
         // `std` panics on a NUL in a thread's name.
         if let Some(at) = self.thread_name.find('\0') {
-            return Err(BuildError::BadThreadName { name: self.thread_name, at });
+            return Err(BuildError::BadThreadName {
+                name: self.thread_name,
+                at,
+            });
         }
         let cores = pinning::deal(&self.pinning, &cores, shards);
         let (mut workers, mut seats) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
@@ -173,7 +179,9 @@ impl Builder {
             // A shard number is below `MAX_SHARDS`.
             let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(wake));
             // It is there until it is dropped.
-            let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else { continue };
+            let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else {
+                continue;
+            };
             let handler = Contained::new("a handler", handler);
             workers.push(ShardWorker {
                 owner,
@@ -189,7 +197,9 @@ impl Builder {
                 wake: Waker::wake,
             });
         }
-        Ok(Timer { inner: self.engine(rate, workers, seats).add_timer() })
+        Ok(Timer {
+            inner: self.engine(rate, workers, seats).add_timer(),
+        })
     }
 
     /// Gives the engine its memory, not started, with a worker for each of its shards.
@@ -206,7 +216,10 @@ impl Builder {
         }
         // ORDERING: Relaxed: only the number matters.
         let id = NEXT_ENGINE.fetch_add(1, process::Ordering::Relaxed);
-        let handles: Box<[_]> = workers.iter().map(|it| Arc::clone(&it.owner.handle)).collect();
+        let handles: Box<[_]> = workers
+            .iter()
+            .map(|it| Arc::clone(&it.owner.handle))
+            .collect();
         let hook = wake_on_advance(&source, &handles);
         EngineOwner::new(|hold| Inner {
             rate,
@@ -248,7 +261,10 @@ fn wake_on_advance<T: Send + 'static>(
     source.is_virtual().then(|| {
         let shards: Vec<Weak<_>> = handles.iter().map(Arc::downgrade).collect();
         let hook: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-            shards.iter().filter_map(Weak::upgrade).for_each(|handle| handle.unpark());
+            shards
+                .iter()
+                .filter_map(Weak::upgrade)
+                .for_each(|handle| handle.unpark());
         });
         source.on_advance(Arc::downgrade(&hook));
         hook

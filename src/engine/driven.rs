@@ -28,7 +28,11 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn new(unparker: Unparker) -> Self {
-        Self { driven: AtomicBool::new(false), waker: AtomicWaker::new(), unparker }
+        Self {
+            driven: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+            unparker,
+        }
     }
 
     /// Wakes the shard's worker or task; returns whether that did not panic.
@@ -97,7 +101,11 @@ impl<T: Send + 'static> Timer<T> {
     pub fn drive_shard(&self, shard: usize) -> Result<DrivenShard<T>, TurnError> {
         let engine = self.inner.hold().ok_or(TurnError::Stopped)?;
         engine.claim(shard)?;
-        Ok(DrivenShard { engine, shard, wake: Waker::wake })
+        Ok(DrivenShard {
+            engine,
+            shard,
+            wake: Waker::wake,
+        })
     }
 
     /// Turns every shard at the clock's current time, on the calling thread, and returns how many timers fired. For
@@ -196,7 +204,11 @@ impl<T: Send + 'static> Inner<T> {
         if is_inside(self.id) {
             return Err(TurnError::InsideHandler);
         }
-        if self.status.is_forked() { Err(TurnError::Stopped) } else { Ok(()) }
+        if self.status.is_forked() {
+            Err(TurnError::Stopped)
+        } else {
+            Ok(())
+        }
     }
 
     /// Says why a shard cannot be turned any more.
@@ -248,7 +260,10 @@ impl<T: Send + 'static> Inner<T> {
     fn claim(&self, shard: usize) -> Result<(), TurnError> {
         self.may_drive()?;
         let shards = self.seats.len();
-        let seat = self.seats.get(shard).ok_or(TurnError::NoShard { shard, shards })?;
+        let seat = self
+            .seats
+            .get(shard)
+            .ok_or(TurnError::NoShard { shard, shards })?;
         let state = self.lifecycle.lock();
         self.still_turns(shard)?;
         if seat.is_driven() {
@@ -269,7 +284,12 @@ impl<T: Send + 'static> Inner<T> {
         if self.status.phase() > Phase::Started || !seat.is_driven() {
             return Some(shard);
         }
-        shard.owner.handle.counters.pinning.set(PinState::Unpinned.pack());
+        shard
+            .owner
+            .handle
+            .counters
+            .pinning
+            .set(PinState::Unpinned.pack());
         state.idle[number] = Some(shard);
         self.lifecycle.changed.notify_all();
         while state.answered[number] != u64::MAX {

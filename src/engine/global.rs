@@ -38,7 +38,9 @@ pub fn global() -> Result<&'static Timer, BuildError> {
     if let Some(timer) = GLOBAL.get() {
         return Ok(timer);
     }
-    let shards = pinning::Cores::of_this_process().default_shards().min(MOST_SHARDS);
+    let shards = pinning::Cores::of_this_process()
+        .default_shards()
+        .min(MOST_SHARDS);
     let builder = Builder::new().shards(shards).pinning(Pinning::Off);
     let timer = builder.thread_name("tickwheel-global").build()?;
     // Of several first calls one wins; the losers drop an engine that has not started.

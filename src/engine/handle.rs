@@ -92,18 +92,26 @@ impl<T> TimerHandle<T> {
     #[inline]
     pub(super) fn new(engine: &Inner<T>, key: Key<T>) -> Self {
         let place = (key.shard() as u64) << 32 | u64::from(key.index());
-        Self { engine: EngineRef::new(engine), place }
+        Self {
+            engine: EngineRef::new(engine),
+            place,
+        }
     }
 
     /// Returns the shard, and the index of the node in it.
     #[inline]
     fn place(&self) -> (&ShardHandle<T>, u32) {
-        (&self.engine.handles[(self.place >> 32) as usize], self.place as u32)
+        (
+            &self.engine.handles[(self.place >> 32) as usize],
+            self.place as u32,
+        )
     }
 
     /// Returns a guard that cancels the timer when it goes out of scope.
     pub fn cancel_on_drop(self) -> TimerGuard<T> {
-        TimerGuard { timeout: Some(self) }
+        TimerGuard {
+            timeout: Some(self),
+        }
     }
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
@@ -217,7 +225,9 @@ pub struct TimerGuard<T> {
 impl<T> TimerGuard<T> {
     /// Gives up the guard and keeps the handle: the timer stays armed.
     pub fn into_handle(mut self) -> TimerHandle<T> {
-        self.timeout.take().expect("only a guard that is consumed has no handle")
+        self.timeout
+            .take()
+            .expect("only a guard that is consumed has no handle")
     }
 }
 
@@ -225,7 +235,9 @@ impl<T> Deref for TimerGuard<T> {
     type Target = TimerHandle<T>;
 
     fn deref(&self) -> &TimerHandle<T> {
-        self.timeout.as_ref().expect("only a guard that is consumed has no handle")
+        self.timeout
+            .as_ref()
+            .expect("only a guard that is consumed has no handle")
     }
 }
 

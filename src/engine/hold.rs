@@ -96,7 +96,11 @@ impl<T> Retired for RetiredEngine<T> {
     fn handles_left(&self) -> u64 {
         // SAFETY: the engine is freed when this is dropped.
         let engine = unsafe { self.0.as_ref() };
-        engine.handles.iter().map(|handle| handle.handles_left()).sum()
+        engine
+            .handles
+            .iter()
+            .map(|handle| handle.handles_left())
+            .sum()
     }
 }
 

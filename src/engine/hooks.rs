@@ -58,8 +58,15 @@ pub struct PanicReport {
 
 impl fmt::Display for PanicReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shard, key, message } = self;
-        write!(f, "a handler on shard {shard} panicked while it ran timer {key}: {message}")
+        let Self {
+            shard,
+            key,
+            message,
+        } = self;
+        write!(
+            f,
+            "a handler on shard {shard} panicked while it ran timer {key}: {message}"
+        )
     }
 }
 
@@ -91,7 +98,10 @@ pub struct WorkerFailure {
 impl fmt::Display for WorkerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shard, message } = self;
-        write!(f, "the worker of shard {shard} panicked and has ended: {message}")
+        write!(
+            f,
+            "the worker of shard {shard} panicked and has ended: {message}"
+        )
     }
 }
 
@@ -125,6 +135,9 @@ pub struct SlowHandler {
 impl fmt::Display for SlowHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shard, key, took } = self;
-        write!(f, "a handler held shard {shard} up for {took:?} while it ran timer {key}")
+        write!(
+            f,
+            "a handler held shard {shard} up for {took:?} while it ran timer {key}"
+        )
     }
 }

@@ -128,9 +128,10 @@ impl<T> Inner<T> {
     #[cold]
     pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
         match self.status.failure(shard) {
-            Some(message) if self.status.is(Phase::Started) => {
-                ScheduleErrorKind::WorkerFailed { shard, message: message.clone() }
-            }
+            Some(message) if self.status.is(Phase::Started) => ScheduleErrorKind::WorkerFailed {
+                shard,
+                message: message.clone(),
+            },
             _ => ScheduleErrorKind::Stopped,
         }
     }
@@ -175,7 +176,11 @@ impl<T: Send + 'static> Inner<T> {
         slot::with(|slot| {
             let shard = self.router.route(slot);
             let begun = match self.handles[shard].try_producer(slot) {
-                Some(producer) => producer.schedule_periodic(Repeat { payload, clone, course }),
+                Some(producer) => producer.schedule_periodic(Repeat {
+                    payload,
+                    clone,
+                    course,
+                }),
                 None => Err(ScheduleError::no_memory(payload)),
             };
             begun.map_err(|error| self.rejected(error, shard))
@@ -301,7 +306,12 @@ impl EngineStatus {
         let failures = (0..shards).map(|_| OnceLock::new()).collect();
         forks::watch();
         let (word, home) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { word, home, ended: AtomicBool::new(false), failures }
+        Self {
+            word,
+            home,
+            ended: AtomicBool::new(false),
+            failures,
+        }
     }
 
     #[inline]
@@ -333,7 +343,8 @@ impl EngineStatus {
             // ORDERING: Relaxed: read together with the word, which follows, or in a fork.
             self.ended.store(phase > Phase::Started, Ordering::Relaxed);
             // ORDERING: Release as in `phase`. [P12]
-            self.word.store(forks::count() | phase as u64, Ordering::Release);
+            self.word
+                .store(forks::count() | phase as u64, Ordering::Release);
         }
     }
 

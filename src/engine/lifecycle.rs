@@ -66,7 +66,10 @@ impl<T> Lifecycle<T> {
             unfired: Vec::new(),
             abandoned: false,
         };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -81,7 +84,9 @@ impl<T> Lifecycle<T> {
 
     /// Waits for a change.
     pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a shard as ended; its driver keeps nothing of the engine.
@@ -101,7 +106,10 @@ impl<T> Drop for Lifecycle<T> {
 impl<T> Inner<T> {
     /// Notes and tells that a shard ends before its time.
     pub(super) fn fail(&self, shard: &ShardWorker<T>, message: String) {
-        let failure = WorkerFailure { shard: shard.shard, message };
+        let failure = WorkerFailure {
+            shard: shard.shard,
+            message,
+        };
         // Noted before the shard refuses, so that a refused caller finds the reason; and it refuses before
         // any hook is called, which may take long.
         self.status.fail(failure.shard, failure.message.clone());
@@ -158,7 +166,9 @@ impl<T> Inner<T> {
             let mut state = self.lifecycle.lock();
             self.status.set(phase);
             self.stop_if_ended(&state);
-            let State { idle, has_worker, .. } = &mut *state;
+            let State {
+                idle, has_worker, ..
+            } = &mut *state;
             // A worker that waits for its shard takes it itself, and fires what the phase asks for.
             let ends_here = |(_, has_worker): &(_, &bool)| phase == Phase::Stopped || !**has_worker;
             idle.iter_mut()
@@ -190,10 +200,15 @@ impl<T> Inner<T> {
         while state.alive > 0 {
             let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
             if rest == Some(Duration::ZERO) {
-                return Err(StopError::TimedOut { shards: state.alive });
+                return Err(StopError::TimedOut {
+                    shards: state.alive,
+                });
             }
             // A wait that ends early begins again.
-            let waited = self.lifecycle.changed.wait_timeout(state, rest.unwrap_or(Duration::MAX));
+            let waited = self
+                .lifecycle
+                .changed
+                .wait_timeout(state, rest.unwrap_or(Duration::MAX));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(std::mem::take(&mut state.unfired))
@@ -211,7 +226,10 @@ impl<T> Inner<T> {
         if matches!(self.drive, Drive::Manual) || is_inside(self.id) {
             return;
         }
-        if !matches!(self.status.phase(), Phase::Started | Phase::Draining | Phase::Firing) {
+        if !matches!(
+            self.status.phase(),
+            Phase::Started | Phase::Draining | Phase::Firing
+        ) {
             return;
         }
         // ORDERING: Relaxed: each worker looks again after the drain that takes the turn request.
@@ -266,7 +284,8 @@ impl<T: Send + 'static> Inner<T> {
             Shutdown::FireAll => Phase::Firing,
             Shutdown::Drain { until } => {
                 // ORDERING: Relaxed: published with the phase.
-                self.drain_until.fetch_min(until.as_nanos(), Ordering::Relaxed);
+                self.drain_until
+                    .fetch_min(until.as_nanos(), Ordering::Relaxed);
                 Phase::Draining
             }
         });
@@ -278,7 +297,9 @@ impl<T: Send + 'static> Inner<T> {
         if state.has_worker[shard] {
             self.lifecycle.changed.notify_all();
         } else if matches!(self.drive, Drive::Workers) && self.status.phase() != Phase::Init {
-            let Err(error) = self.spawn(&mut state, shard) else { return };
+            let Err(error) = self.spawn(&mut state, shard) else {
+                return;
+            };
             let left = state.idle[shard].take();
             drop(state);
             left.map(|shard| self.end_failed(shard, error.to_string()));
@@ -288,7 +309,11 @@ impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be. That it does not start is counted as a refusal.
     #[inline]
     pub(super) fn ready(&self) -> Result<(), ScheduleErrorKind> {
-        if self.status.is(Phase::Started) { Ok(()) } else { self.begin() }
+        if self.status.is(Phase::Started) {
+            Ok(())
+        } else {
+            self.begin()
+        }
     }
 
     #[cold]
@@ -335,8 +360,12 @@ impl<T: Send + 'static> Inner<T> {
     /// Gives a shard that lies idle its thread. On failure it lies there again, for another attempt.
     fn spawn(&self, state: &mut State<T>, number: usize) -> Result<(), StartError> {
         // Never missing: the starting thread has a `Timer`, or is one of the workers.
-        let Some(engine) = self.hold() else { return Err(StartError::Stopped) };
-        let Some(shard) = state.idle[number].take() else { return Ok(()) };
+        let Some(engine) = self.hold() else {
+            return Err(StartError::Stopped);
+        };
+        let Some(shard) = state.idle[number].take() else {
+            return Ok(());
+        };
         let name = format!("{}-{number}", self.thread_name);
         // It stays in here if there is no thread to take it out.
         let handover = Arc::new(Mutex::new(Some(shard)));
@@ -351,10 +380,17 @@ impl<T: Send + 'static> Inner<T> {
         };
         // No thread joins it: its end is told (`await_end`), and destructors of thread-locals may take for ever.
         state.has_worker[number] = true;
-        std::thread::Builder::new().name(name).spawn(run).map(drop).map_err(|error| {
-            state.has_worker[number] = false;
-            state.idle[number] = take(&handover);
-            StartError::Spawn { shard: number, message: error.to_string() }
-        })
+        std::thread::Builder::new()
+            .name(name)
+            .spawn(run)
+            .map(drop)
+            .map_err(|error| {
+                state.has_worker[number] = false;
+                state.idle[number] = take(&handover);
+                StartError::Spawn {
+                    shard: number,
+                    message: error.to_string(),
+                }
+            })
     }
 }

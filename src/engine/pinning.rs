@@ -73,7 +73,11 @@ impl Starvation {
 
     /// Watches workers whose cores the user has not named.
     pub(crate) fn of(pinning: &Pinning) -> Self {
-        Self { watched: *pinning == Pinning::Cores, late: 0, on_time: 0 }
+        Self {
+            watched: *pinning == Pinning::Cores,
+            late: 0,
+            on_time: 0,
+        }
     }
 
     /// Records how late a sleep ended; returns whether the worker should leave its core.
@@ -83,7 +87,9 @@ impl Starvation {
             return self.watched && self.late >= Self::ENOUGH;
         }
         self.on_time += 1;
-        self.late = self.late.saturating_sub(self.on_time / Self::FORGIVEN_AFTER);
+        self.late = self
+            .late
+            .saturating_sub(self.on_time / Self::FORGIVEN_AFTER);
         self.on_time %= Self::FORGIVEN_AFTER;
         false
     }
@@ -111,10 +117,15 @@ pub(crate) fn deal(pinning: &Pinning, cores: &Cores, shards: usize) -> Vec<Optio
 
 /// Checks a user's list against the cores that may be used.
 pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), BuildError> {
-    let Pinning::List(list) = pinning else { return Ok(()) };
+    let Pinning::List(list) = pinning else {
+        return Ok(());
+    };
     match list.iter().find(|core| !allowed.contains(core)) {
         _ if list.is_empty() => Err(BuildError::EmptyCoreList),
-        Some(&core) => Err(BuildError::UnknownCore { core, allowed: allowed.to_vec() }),
+        Some(&core) => Err(BuildError::UnknownCore {
+            core,
+            allowed: allowed.to_vec(),
+        }),
         None => Ok(()),
     }
 }
@@ -150,7 +161,10 @@ mod tests {
     fn workers_reuse_cores_and_engines_continue_the_round() {
         let three = Cores::with([2, 3, 7], None);
         let deal = |pinning: &Pinning, shards| deal(pinning, &three, shards);
-        assert_eq!(deal(&Pinning::List(vec![7, 2]), 3), [Some(7), Some(2), Some(7)]);
+        assert_eq!(
+            deal(&Pinning::List(vec![7, 2]), 3),
+            [Some(7), Some(2), Some(7)]
+        );
         assert_eq!(deal(&Pinning::Off, 2), [None; 2]);
         assert_eq!(deal(&Pinning::List(vec![]), 2), [None; 2]);
         // Other tests of this process build engines, too: only neighbours within an engine are certain.
@@ -168,7 +182,11 @@ mod tests {
     fn a_core_that_does_not_exist_is_refused_not_a_panic() {
         let missing = [CORE_LIMIT - 1, CORE_LIMIT, usize::MAX];
         let all = Cores::of_this_process();
-        assert!(missing.iter().all(|core| all.allowed().contains(core) || !pin_current(*core)));
+        assert!(
+            missing
+                .iter()
+                .all(|core| all.allowed().contains(core) || !pin_current(*core))
+        );
     }
 
     #[test]
@@ -188,6 +206,9 @@ mod tests {
             assert!((0..1000).all(|_| !seldom.record_lateness(soon)));
         }
         let mut named = Starvation::of(&Pinning::List(vec![0]));
-        assert!((0..100).all(|_| !named.record_lateness(late)), "a named core is kept");
+        assert!(
+            (0..100).all(|_| !named.record_lateness(late)),
+            "a named core is kept"
+        );
     }
 }

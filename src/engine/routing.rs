@@ -52,7 +52,12 @@ pub(super) struct Router {
 impl Router {
     pub(super) fn new(policy: Routing, shards: usize) -> Self {
         let shards = u32::try_from(shards).unwrap_or(1).max(1);
-        Self { policy, shards, next: AtomicU32::new(0), homes: Segments::new() }
+        Self {
+            policy,
+            shards,
+            next: AtomicU32::new(0),
+            homes: Segments::new(),
+        }
     }
 
     /// Returns the shard for the next timer of the thread that holds `slot`. O(1), no shared writes.

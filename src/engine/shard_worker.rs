@@ -46,7 +46,10 @@ impl<T> ShardWorker<T> {
     pub(super) fn fire_until(&mut self, inner: &Inner<T>, tick: Option<u64>) -> usize {
         let mut now = inner.source.now();
         let tick = tick.unwrap_or_else(|| inner.rate.current(now));
-        let budget = Budget { drain: usize::MAX, ..inner.budget };
+        let budget = Budget {
+            drain: usize::MAX,
+            ..inner.budget
+        };
         let (mut fired, mut resumed) = (0, false);
         while !inner.status.is(Phase::Stopped) {
             let turn = self.turn_at(inner, now, tick, &budget, resumed);
@@ -69,15 +72,25 @@ impl<T> ShardWorker<T> {
     ) -> Turn {
         let mut fires = 0;
         let Some(mut turn) = self.owner.begin_turn(tick, budget, resumed) else {
-            return Turn { fired: 0, more: false, next: u64::MAX };
+            return Turn {
+                fired: 0,
+                more: false,
+                next: u64::MAX,
+            };
         };
         // A hook for slow handlers needs the start of each call, and how late it makes later ones.
-        let every = if inner.hooks.slow.is_some() { 1 } else { FIRES_PER_CLOCK_READ };
+        let every = if inner.hooks.slow.is_some() {
+            1
+        } else {
+            FIRES_PER_CLOCK_READ
+        };
         loop {
             if fires > 0 && fires % every == 0 {
                 now = inner.source.now();
             }
-            let Some(fired) = self.owner.next_fired(&mut turn) else { break };
+            let Some(fired) = self.owner.next_fired(&mut turn) else {
+                break;
+            };
             fires += 1;
             if fired.periodic {
                 self.call_periodic(inner, &mut turn, fired, now);
@@ -122,9 +135,20 @@ impl<T> ShardWorker<T> {
         self.drop_wake_batch();
         let mut unfired = Vec::new();
         let closed = contain::call(|| {
-            self.owner.close(|Fired { payload, key, deadline, .. }| {
-                unfired.push(Unfired { payload, key, deadline: inner.rate.start_of(deadline) });
-            });
+            self.owner.close(
+                |Fired {
+                     payload,
+                     key,
+                     deadline,
+                     ..
+                 }| {
+                    unfired.push(Unfired {
+                        payload,
+                        key,
+                        deadline: inner.rate.start_of(deadline),
+                    });
+                },
+            );
         });
         if let Err(message) = closed {
             inner.fail(&self, message);
@@ -221,7 +245,10 @@ where
     F: Fn(Expired<T>) -> Result<(), Expired<T>> + Send + Sync + 'static,
     R: Fn(Expired<T>) + Send + Sync + 'static,
 {
-    Closures { execute, rejected: Contained::new("an executor", rejected) }
+    Closures {
+        execute,
+        rejected: Contained::new("an executor", rejected),
+    }
 }
 
 /// See [`executor_fn`].
@@ -292,7 +319,13 @@ impl<T> ShardWorker<T> {
             // Here the wake batch is always empty.
             return self.handle(inner, expired, now);
         };
-        let Expired { payload, key, deadline, lateness, shard } = expired;
+        let Expired {
+            payload,
+            key,
+            deadline,
+            lateness,
+            shard,
+        } = expired;
         match take_waker(payload) {
             Ok(waker) => {
                 // Its data is where the task probably lies that it wakes.
@@ -304,7 +337,17 @@ impl<T> ShardWorker<T> {
             }
             Err(payload) => {
                 self.handle_wake_batch(inner);
-                self.handle(inner, Expired { payload, key, deadline, lateness, shard }, now);
+                self.handle(
+                    inner,
+                    Expired {
+                        payload,
+                        key,
+                        deadline,
+                        lateness,
+                        shard,
+                    },
+                    now,
+                );
             }
         }
     }
@@ -314,7 +357,11 @@ impl<T> ShardWorker<T> {
     pub(super) fn handle_wake_batch(&mut self, inner: &Inner<T>) {
         for (waker, key) in self.wake_batch.drain(..) {
             if let Err(message) = contain::call(|| (self.wake)(waker)) {
-                let report = PanicReport { shard: self.shard, key, message };
+                let report = PanicReport {
+                    shard: self.shard,
+                    key,
+                    message,
+                };
                 panicked(inner, &self.owner.handle.counters, report);
             }
         }
@@ -332,7 +379,9 @@ impl<T> ShardWorker<T> {
     #[inline]
     pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
         let (counters, shard, key) = (&self.owner.handle.counters, self.shard, expired.key);
-        let Some(handler) = self.handler.get_mut() else { return };
+        let Some(handler) = self.handler.get_mut() else {
+            return;
+        };
         // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
         // as it is with a thread that panics. The engine's state is not touched by handlers.
         let outcome = contain::call(|| handler(inner, expired));
@@ -342,10 +391,22 @@ impl<T> ShardWorker<T> {
             (took, *threshold, hook)
         });
         if let Err(message) = outcome {
-            panicked(inner, counters, PanicReport { shard, key: key.to_raw(), message });
+            panicked(
+                inner,
+                counters,
+                PanicReport {
+                    shard,
+                    key: key.to_raw(),
+                    message,
+                },
+            );
         }
         if let Some((took, _, hook)) = watched.filter(|(took, threshold, _)| took >= threshold) {
-            let slow = SlowHandler { shard, key: key.to_raw(), took };
+            let slow = SlowHandler {
+                shard,
+                key: key.to_raw(),
+                took,
+            };
             events::handler_was_slow(&slow);
             hooks::tell("the hook for slow handlers", Some(hook), &slow);
         }
@@ -378,7 +439,10 @@ thread_local! {
 /// Returns whether a handler of the engine runs on this thread.
 pub(super) fn is_inside(engine: u64) -> bool {
     // Where the system's thread-locals all have destructors it may be gone: then no handler runs.
-    INSIDE.try_with(Cell::get).unwrap_or_default().contains(&engine)
+    INSIDE
+        .try_with(Cell::get)
+        .unwrap_or_default()
+        .contains(&engine)
 }
 
 /// Writes `new` over the first place that holds `old`, from the outermost engine on.

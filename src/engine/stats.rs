@@ -98,7 +98,11 @@ impl Stats {
     /// Returns the largest lag of all shards; see [`ShardStats::lag`].
     #[must_use]
     pub fn lag(&self) -> Duration {
-        self.shards.iter().map(|shard| shard.lag).max().unwrap_or_default()
+        self.shards
+            .iter()
+            .map(|shard| shard.lag)
+            .max()
+            .unwrap_or_default()
     }
 
     /// Returns how late timers fired, all shards together.

@@ -55,7 +55,12 @@ impl<T: Send + 'static> Timer<T> {
         let kept = slot::keep();
         let shard = self.inner.router.route(kept.slot);
         let producer = self.inner.handles[shard].producer(kept.slot);
-        Submitter { timer: self, producer, shard, _slot: kept }
+        Submitter {
+            timer: self,
+            producer,
+            shard,
+            _slot: kept,
+        }
     }
 }
 

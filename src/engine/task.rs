@@ -69,7 +69,12 @@ const fn is_small<F>() -> bool {
 
 /// Returns the vtable of small closures of type `F`.
 const fn vtable<F: FnOnce() + Send + 'static>() -> &'static Vtable {
-    &Vtable { run: run_small::<F>, drop: drop_small::<F>, again: None, waits: false }
+    &Vtable {
+        run: run_small::<F>,
+        drop: drop_small::<F>,
+        again: None,
+        waits: false,
+    }
 }
 
 /// # Safety
@@ -142,7 +147,12 @@ impl TimerTask {
             // SAFETY: the function's contract; a waker is small.
             unsafe { storage.cast::<Waker>().read() }.wake();
         }
-        const WAITING: &Vtable = &Vtable { run: wake, drop: wake, again: None, waits: true };
+        const WAITING: &Vtable = &Vtable {
+            run: wake,
+            drop: wake,
+            again: None,
+            waits: true,
+        };
         const { assert!(is_small::<Waker>()) };
         // SAFETY: as asserted, and the vtable is the one for a waker.
         unsafe { Self::store(waker, WAITING) }
@@ -152,7 +162,9 @@ impl TimerTask {
     #[inline]
     pub(crate) fn waker(&self) -> Option<&Waker> {
         // SAFETY: the storage of a task that waits holds a waker, which lives as long as the task.
-        self.vtable.waits.then(|| unsafe { &*self.storage.as_ptr().cast::<Waker>() })
+        self.vtable
+            .waits
+            .then(|| unsafe { &*self.storage.as_ptr().cast::<Waker>() })
     }
 
     /// Takes the waker out of a task that waits, which then wakes no task; returns any other task.
@@ -175,7 +187,11 @@ impl TimerTask {
             // SAFETY: the closure is small, as a box is, and the vtable is the one for this type.
             unsafe { TimerTask::store(run, vtable::<F>()) }
         }
-        if const { is_small::<F>() } { small(run) } else { small(Box::new(run)) }
+        if const { is_small::<F>() } {
+            small(run)
+        } else {
+            small(Box::new(run))
+        }
     }
 
     /// Puts what `vtable` works on into a task.
@@ -188,7 +204,11 @@ impl TimerTask {
         let mut storage = Storage::uninit();
         // SAFETY: the storage is large enough and aligned for a `V` (the function's contract), and it is ours.
         unsafe { storage.as_mut_ptr().cast::<V>().write(value) };
-        Self { vtable, storage, _closure: PhantomData }
+        Self {
+            vtable,
+            storage,
+            _closure: PhantomData,
+        }
     }
 
     /// Makes a task of a closure that runs once per period.
@@ -198,7 +218,9 @@ impl TimerTask {
 
     /// Makes the same task once more; only [`TimerTask::repeating`] ones are ever asked.
     pub(super) fn again(&self) -> Self {
-        let Some(again) = self.vtable.again else { return Self::new(|| ()) };
+        let Some(again) = self.vtable.again else {
+            return Self::new(|| ());
+        };
         // SAFETY: the vtable belongs to what lies in the storage (`store`).
         unsafe { again(&self.storage) }
     }

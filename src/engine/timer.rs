@@ -62,7 +62,9 @@ pub struct Timer<T = TimerTask> {
 
 impl<T> Clone for Timer<T> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone() }
+        Self {
+            inner: self.inner.clone(),
+        }
     }
 }
 
@@ -135,7 +137,12 @@ impl Timer<TimerTask> {
         period: Period,
         run: impl FnMut() + Send + 'static,
     ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
-        self.inner.begin_periodic(first.into(), period, TimerTask::repeating(run), TimerTask::again)
+        self.inner.begin_periodic(
+            first.into(),
+            period,
+            TimerTask::repeating(run),
+            TimerTask::again,
+        )
     }
 }
 
@@ -205,7 +212,8 @@ impl<T: Send + 'static> Timer<T> {
     where
         T: Recurring,
     {
-        self.inner.begin_periodic(first.into(), period, payload, T::clone)
+        self.inner
+            .begin_periodic(first.into(), period, payload, T::clone)
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
@@ -213,7 +221,9 @@ impl<T: Send + 'static> Timer<T> {
     /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
     #[inline]
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        let Some(handle) = self.inner.handle(key) else { return Cancel::Lost };
+        let Some(handle) = self.inner.handle(key) else {
+            return Cancel::Lost;
+        };
         slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel(key)))
     }
 
@@ -234,7 +244,9 @@ impl<T: Send + 'static> Timer<T> {
     #[inline]
     #[must_use]
     pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.inner.handle(key).is_some_and(|handle| handle.is_pending(key))
+        self.inner
+            .handle(key)
+            .is_some_and(|handle| handle.is_pending(key))
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
@@ -273,7 +285,12 @@ impl<T: Send + 'static> Timer<T> {
     /// stays until it is cancelled or returned. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
-        let pending: u64 = self.inner.handles.iter().map(|handle| handle.pending()).sum();
+        let pending: u64 = self
+            .inner
+            .handles
+            .iter()
+            .map(|handle| handle.pending())
+            .sum();
         usize::try_from(pending).unwrap_or(usize::MAX)
     }
 

@@ -42,7 +42,13 @@ pub(crate) enum Stage {
 impl Stage {
     #[inline]
     pub(crate) fn new(when: When) -> Self {
-        if when.is_now() { Self::Elapsed } else { Self::Unarmed { look: when.is_point() } }
+        if when.is_now() {
+            Self::Elapsed
+        } else {
+            Self::Unarmed {
+                look: when.is_point(),
+            }
+        }
     }
 }
 
@@ -62,7 +68,10 @@ pub(crate) struct WakeTimer {
 /// Returns which waker it is: two wakers that are equal wake the same task, while one of them lives.
 #[inline]
 fn identity(waker: &Waker) -> (usize, usize) {
-    (waker.data() as usize, std::ptr::from_ref(waker.vtable()) as usize)
+    (
+        waker.data() as usize,
+        std::ptr::from_ref(waker.vtable()) as usize,
+    )
 }
 
 impl WakeTimer {
@@ -81,13 +90,23 @@ impl WakeTimer {
     #[inline]
     fn new(timer: &Timer, counted: bool) -> Self {
         let (engine, stage) = (EngineRef::new(&timer.inner), Stage::Elapsed);
-        Self { engine, waker: (0, 0), armed: None, counted, stage }
+        Self {
+            engine,
+            waker: (0, 0),
+            armed: None,
+            counted,
+            stage,
+        }
     }
 
     /// Gives a long delay its slack, on the shared engine.
     #[inline]
     fn with_slack(&self, when: When) -> When {
-        if self.counted { when } else { when.with_usual_slack() }
+        if self.counted {
+            when
+        } else {
+            when.with_usual_slack()
+        }
     }
 
     /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
@@ -97,7 +116,9 @@ impl WakeTimer {
         if when.is_now() {
             return self.now();
         }
-        self.engine.source.time(&self.engine.rate, self.with_slack(when))
+        self.engine
+            .source
+            .time(&self.engine.rate, self.with_slack(when))
     }
 
     /// Returns the time, never ahead of the clock.
@@ -126,7 +147,9 @@ impl WakeTimer {
     /// ended it is let go of.
     #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        let Some(key) = self.armed else { return Poll::Ready(Err(ScheduleErrorKind::Stopped)) };
+        let Some(key) = self.armed else {
+            return Poll::Ready(Err(ScheduleErrorKind::Stopped));
+        };
         let mut phase = self.engine.phase_of(key);
         if phase == Phase::Pending {
             if self.engine.status.phase() == super::inner::Phase::Init {
@@ -155,7 +178,8 @@ impl WakeTimer {
 
     /// Returns whether the timer is armed and has fired.
     pub(crate) fn has_fired(&self) -> bool {
-        self.armed.is_some_and(|key| self.engine.phase_of(key) == Phase::Fired)
+        self.armed
+            .is_some_and(|key| self.engine.phase_of(key) == Phase::Fired)
     }
 
     /// Puts another waker in the place of the one that the node carries; false if the timer has ended.
@@ -166,7 +190,10 @@ impl WakeTimer {
         let identity = identity(&waker);
         let task = TimerTask::waking(waker);
         // The key is this engine's, so there is a shard of this number.
-        match self.engine.on_shard(key, |producer| producer.swap(key, task)) {
+        match self
+            .engine
+            .on_shard(key, |producer| producer.swap(key, task))
+        {
             Some(Ok(before)) => {
                 // Before the old one goes, whose destructor may do anything.
                 self.waker = identity;
@@ -184,7 +211,9 @@ impl WakeTimer {
     /// Moves the timer; if its time has come it is let go of, and its waker has been woken. The deadline, and whether
     /// the timer is armed.
     pub(crate) fn reset(&mut self, when: When) -> (Time, bool) {
-        let Some(key) = self.armed else { return (self.time(when), false) };
+        let Some(key) = self.armed else {
+            return (self.time(when), false);
+        };
         let delayed = self.with_slack(when);
         let Deadline { mut nominal, tick } =
             self.engine.source.deadline(&self.engine.rate, delayed);

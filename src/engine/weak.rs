@@ -37,7 +37,9 @@ impl<T> Timer<T> {
     /// Returns a way to this engine that does not keep it alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakTimer<T> {
-        WeakTimer { hold: Weak::clone(&self.inner.hold) }
+        WeakTimer {
+            hold: Weak::clone(&self.inner.hold),
+        }
     }
 }
 
@@ -51,7 +53,9 @@ impl<T> WeakTimer<T> {
 
 impl<T> Clone for WeakTimer<T> {
     fn clone(&self) -> Self {
-        Self { hold: Weak::clone(&self.hold) }
+        Self {
+            hold: Weak::clone(&self.hold),
+        }
     }
 }
 

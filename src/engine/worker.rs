@@ -80,7 +80,12 @@ fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
 fn pin<T>(shard: &ShardWorker<T>) {
     let Some(core) = shard.core else { return };
     if pinning::pin_current(core) {
-        shard.owner.handle.counters.pinning.set(PinState::Pinned(core).pack());
+        shard
+            .owner
+            .handle
+            .counters
+            .pinning
+            .set(PinState::Pinned(core).pack());
     } else {
         contain::warn(format_args!(
             "the worker of shard {} runs unpinned: the system refused to pin it to core {core}; check that the core \
@@ -100,7 +105,11 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
     match inner.idle {
         IdleStrategy::Park => park(inner, shard, next, phase),
         IdleStrategy::SpinThenPark { spin } => {
-            let spin = if phase == Phase::Draining { spin.min(DRAINING_SLEEP) } else { spin };
+            let spin = if phase == Phase::Draining {
+                spin.min(DRAINING_SLEEP)
+            } else {
+                spin
+            };
             if !spin_for(inner, shard, until, spin) && inner.source.now() < until {
                 park(inner, shard, next, phase);
             }
@@ -168,7 +177,9 @@ fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
 
 /// Returns until when a shard sleeps whose next tick is `next`.
 fn with_slack<T>(inner: &Inner<T>, next: u64) -> Time {
-    inner.rate.with_slack(inner.rate.start_of(next), inner.slack)
+    inner
+        .rate
+        .with_slack(inner.rate.start_of(next), inner.slack)
 }
 
 /// Returns how long a shard sleeps, `None` for ever.
@@ -179,16 +190,27 @@ fn sleep_length<T>(inner: &Inner<T>, next: u64, until: Time) -> Option<Duration>
     } else if until == Time::MAX {
         None
     } else {
-        Some(inner.source.bounded(until.saturating_duration_since(inner.source.now())))
+        Some(
+            inner
+                .source
+                .bounded(until.saturating_duration_since(inner.source.now())),
+        )
     }
 }
 
 /// Unpins a worker that has waited for its core too often while it could have run on another.
 #[cold]
 fn leave_core<T>(shard: &mut ShardWorker<T>) {
-    let Some(core) = shard.core.take() else { return };
+    let Some(core) = shard.core.take() else {
+        return;
+    };
     if pinning::unpin_current_thread() {
-        shard.owner.handle.counters.pinning.set(PinState::Widened(core).pack());
+        shard
+            .owner
+            .handle
+            .counters
+            .pinning
+            .set(PinState::Widened(core).pack());
         contain::warn(format_args!(
             "the worker of shard {} was kept waiting for core {core}; it may use all cores now",
             shard.shard

@@ -23,7 +23,11 @@ impl Settings {
         // With debug assertions `mio` panics on a poll that has, or had, a waker.
         let waker = match contain::call(|| mio::Waker::new(registry, token)) {
             Ok(Ok(waker)) => Arc::new(waker),
-            Ok(Err(error)) => return Err(BuildError::Waker { message: error.to_string() }),
+            Ok(Err(error)) => {
+                return Err(BuildError::Waker {
+                    message: error.to_string(),
+                });
+            }
             Err(message) => return Err(BuildError::Waker { message }),
         };
         self.build_with_mio_waker(waker)
@@ -56,7 +60,9 @@ impl Settings {
         let text = "an event loop could not be woken for its timers";
         self.build_loop(Arc::new(move || {
             let woken = waker.wake();
-            woken.inspect_err(|error| contain::error(format_args!("{text}: {error}"))).is_ok()
+            woken
+                .inspect_err(|error| contain::error(format_args!("{text}: {error}")))
+                .is_ok()
         }))
     }
 
@@ -82,7 +88,9 @@ impl Settings {
         // On the way of a producer whose timer is accepted already: a panic must not take its key away.
         let what = "an event loop's waker";
         self.build_loop(Arc::new(move || {
-            wake.get().and_then(|wake| contain::catch_and_log(what, wake)).is_some()
+            wake.get()
+                .and_then(|wake| contain::catch_and_log(what, wake))
+                .is_some()
         }))
     }
 

@@ -44,13 +44,21 @@ pub struct Remote<T> {
 
 impl<T> Clone for Remote<T> {
     fn clone(&self) -> Self {
-        Self { shard: Arc::clone(&self.shard), rate: self.rate, source: Arc::clone(&self.source) }
+        Self {
+            shard: Arc::clone(&self.shard),
+            rate: self.rate,
+            source: Arc::clone(&self.source),
+        }
     }
 }
 
 impl<T: Send + 'static> Remote<T> {
     pub(super) fn new(shard: Arc<ShardHandle<T>>, rate: TickRate, source: Arc<TimeSource>) -> Self {
-        Self { shard, rate, source }
+        Self {
+            shard,
+            rate,
+            source,
+        }
     }
 
     /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]), rounded up to the next tick.
@@ -100,7 +108,11 @@ impl<T: Send + 'static> Remote<T> {
         T: Recurring,
     {
         let course = Recurrence::new(self.deadline_now(first.into()), period, self.rate);
-        let repeat = Repeat { payload, clone: T::clone, course };
+        let repeat = Repeat {
+            payload,
+            clone: T::clone,
+            course,
+        };
         slot::with(|slot| match self.shard.try_producer(slot) {
             Some(producer) => producer.schedule_periodic(repeat),
             None => Err(ScheduleError::no_memory(repeat.payload)),
@@ -135,7 +147,9 @@ impl<T: Send + 'static> Remote<T> {
     /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        self.shard.deadline_of(key).map(|tick| self.rate.start_of(tick))
+        self.shard
+            .deadline_of(key)
+            .map(|tick| self.rate.start_of(tick))
     }
 
     /// Returns the number of timers that are pending. O(threads).

@@ -103,10 +103,24 @@ pub(super) type Waker = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl<T: Send + 'static> EventLoopTimer<T> {
     pub(super) fn new(owner: Owner<T>, rate: TickRate, settings: Settings, waker: Waker) -> Self {
-        let Settings { budget, slack, clock, .. } = settings;
+        let Settings {
+            budget,
+            slack,
+            clock,
+            ..
+        } = settings;
         let source = Arc::new(TimeSource::of(clock));
         let latest = MonotonicNow::NONE;
-        Self { owner, rate, budget, slack, source, latest, asleep: Cell::new(false), _waker: waker }
+        Self {
+            owner,
+            rate,
+            budget,
+            slack,
+            source,
+            latest,
+            asleep: Cell::new(false),
+            _waker: waker,
+        }
     }
 
     /// Returns the time by the timer's clock. Costs a clock read (about 20 ns): once per round is enough.
@@ -124,7 +138,11 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns a handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote<T> {
-        Remote::new(Arc::clone(&self.owner.handle), self.rate, Arc::clone(&self.source))
+        Remote::new(
+            Arc::clone(&self.owner.handle),
+            self.rate,
+            Arc::clone(&self.source),
+        )
     }
 
     /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
@@ -151,7 +169,12 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns the deadline of a timer that is set at `now`.
     #[inline(always)] // see `When::deadline`
     fn deadline_of(&mut self, now: Time, when: When) -> Deadline {
-        let Self { rate, latest, source, .. } = self;
+        let Self {
+            rate,
+            latest,
+            source,
+            ..
+        } = self;
         let tick_of = |point| latest.tick_of(rate, now, point);
         when.deadline(rate, || now, |instant| source.time_of(instant), tick_of)
     }
@@ -173,7 +196,11 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         T: Recurring,
     {
         let course = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
-        self.owner.schedule_periodic(Repeat { payload, clone: T::clone, course })
+        self.owner.schedule_periodic(Repeat {
+            payload,
+            clone: T::clone,
+            course,
+        })
     }
 
     /// Cancels the timer that `key` names, of any thread, and hands its payload back, if it is still
@@ -201,7 +228,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        self.owner.handle.deadline_of(key).map(|tick| self.rate.start_of(tick))
+        self.owner
+            .handle
+            .deadline_of(key)
+            .map(|tick| self.rate.start_of(tick))
     }
 
     /// Returns the number of timers that are pending. O(threads).
@@ -234,7 +264,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// There is no call that shows a payload, because a remote may take it at any time.
     pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
         let pending = self.owner.handle.table.pending_keys();
-        pending.into_iter().map(|(key, tick)| (key, self.rate.start_of(tick)))
+        pending
+            .into_iter()
+            .map(|(key, tick)| (key, self.rate.start_of(tick)))
     }
 
     /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
@@ -243,14 +275,19 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         for (key, tick) in self.owner.handle.table.pending_keys() {
             let payload = self.cancel(key).into_payload();
             let deadline = self.rate.start_of(tick);
-            unfired.extend(payload.map(|payload| Unfired { payload, key, deadline }));
+            unfired.extend(payload.map(|payload| Unfired {
+                payload,
+                key,
+                deadline,
+            }));
         }
         unfired.into_iter()
     }
 
     /// Drops all pending timers. O(peak number of timers).
     pub fn clear(&mut self) {
-        self.drain().for_each(|unfired| contain::drop_payload(unfired.payload));
+        self.drain()
+            .for_each(|unfired| contain::drop_payload(unfired.payload));
     }
 
     /// Makes room for `timers` more nodes, as far as there is memory. The memory is mapped and used up by and by.
@@ -346,7 +383,11 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         let Self { owner, source, .. } = self;
         if owner.owns(&poll.turn) {
             // The clock is the user's, and a panic may be on its way: a second one must not get out.
-            let now = || contain::call(|| source.now()).unwrap_or(poll.now).max(poll.now);
+            let now = || {
+                contain::call(|| source.now())
+                    .unwrap_or(poll.now)
+                    .max(poll.now)
+            };
             owner.finish_call(now);
         }
     }
@@ -355,9 +396,20 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn close(mut self) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let rate = self.rate;
-        self.owner.close(|Fired { payload, key, deadline, .. }| {
-            unfired.push(Unfired { payload, key, deadline: rate.start_of(deadline) });
-        });
+        self.owner.close(
+            |Fired {
+                 payload,
+                 key,
+                 deadline,
+                 ..
+             }| {
+                unfired.push(Unfired {
+                    payload,
+                    key,
+                    deadline: rate.start_of(deadline),
+                });
+            },
+        );
         unfired
     }
 }
@@ -411,7 +463,9 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         self.latest.0 = now;
         // A call is left over where its handler has swapped the timer for another one.
         self.owner.finish_call(|| now);
-        let turn = self.owner.begin_turn(self.rate.current(now), &self.budget, false)?;
+        let turn = self
+            .owner
+            .begin_turn(self.rate.current(now), &self.budget, false)?;
         Some(Poll::new(turn, now))
     }
 
@@ -421,7 +475,9 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         while self.owner.owns(&poll.turn) {
             let mut fired = self.owner.next_fired(&mut poll.turn)?;
             if fired.periodic {
-                let Some(call) = self.owner.confirm(&mut poll.turn, fired) else { continue };
+                let Some(call) = self.owner.confirm(&mut poll.turn, fired) else {
+                    continue;
+                };
                 fired = call;
             }
             return Some(self.owner.expired(fired, &self.rate, poll.now));
@@ -445,7 +501,8 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
 impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
         // Remotes that live on must not schedule into a shard without an owner.
-        self.owner.close(|returned| contain::drop_payload(returned.payload));
+        self.owner
+            .close(|returned| contain::drop_payload(returned.payload));
     }
 }
 

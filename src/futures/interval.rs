@@ -127,7 +127,9 @@ impl Interval {
     ///
     /// Like a [`Sleep`].
     pub async fn tick(&mut self) -> Time {
-        poll_fn(|cx| self.poll_tick(cx)).await.unwrap_or_else(|error| error.raise())
+        poll_fn(|cx| self.poll_tick(cx))
+            .await
+            .unwrap_or_else(|error| error.raise())
     }
 }
 
@@ -147,7 +149,12 @@ impl Interval<SleepError> {
 impl<E> Interval<E> {
     fn new(wake_timer: WakeTimer, first: When, period: Period) -> Self {
         let sleep = Sleep::new(wake_timer, first);
-        Self { due: sleep.deadline(), sleep, period, resting: false }
+        Self {
+            due: sleep.deadline(),
+            sleep,
+            period,
+            resting: false,
+        }
     }
 
     /// Sets what happens to ticks that were missed, and makes the period one of a fixed rate.
@@ -183,7 +190,11 @@ impl<E> Interval<E> {
         let now = self.sleep.now();
         let next = self.period.next(self.due, now);
         // A delay, because a long one has a slack.
-        self.sleep.reset(if next < Time::MAX { next - now } else { Duration::MAX });
+        self.sleep.reset(if next < Time::MAX {
+            next - now
+        } else {
+            Duration::MAX
+        });
         self.due = next;
     }
 
@@ -221,7 +232,10 @@ mod tests {
     #[test]
     fn the_slack_of_ticks_does_not_add_up() {
         let (clock, minute) = (ManualClock::new(), Duration::from_secs(60));
-        let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+        let builder = Builder::new()
+            .shards(1)
+            .pinning(Pinning::Off)
+            .drive(Drive::Manual);
         // Never dropped, as the shared one, and reachable for the sanitizer that looks for leaks.
         static ENGINE: OnceLock<Timer> = OnceLock::new();
         let timer = ENGINE.get_or_init(|| builder.clock(clock.clone()).build().unwrap());
@@ -241,6 +255,9 @@ mod tests {
                 timer.turn().unwrap();
             }
         }
-        assert!((5..9).contains(&late.as_millis()), "{late:?}: the grid of 8.4 ms is used");
+        assert!(
+            (5..9).contains(&late.as_millis()),
+            "{late:?}: the grid of 8.4 ms is used"
+        );
     }
 }

@@ -175,7 +175,11 @@ impl<E> Sleep<E> {
     pub(super) fn new(mut wake_timer: WakeTimer, when: When) -> Self {
         let deadline = wake_timer.time(when);
         wake_timer.stage = Stage::new(when);
-        Self { wake_timer, deadline, failure: PhantomData }
+        Self {
+            wake_timer,
+            deadline,
+            failure: PhantomData,
+        }
     }
 
     /// Returns when it is ready, on the engine's clock.
@@ -231,8 +235,11 @@ impl<E> Sleep<E> {
             Stage::Unarmed { look } => return self.poll_first(look, cx),
         }
         let ended = ready!(self.wake_timer.poll(cx.waker()));
-        self.wake_timer.stage =
-            if ended.is_ok() { Stage::Elapsed } else { Stage::Unarmed { look: true } };
+        self.wake_timer.stage = if ended.is_ok() {
+            Stage::Elapsed
+        } else {
+            Stage::Unarmed { look: true }
+        };
         Poll::Ready(ended.map_err(SleepError::from))
     }
 
@@ -249,7 +256,11 @@ impl<E> Sleep<E> {
 
 impl From<Sleep> for Sleep<SleepError> {
     fn from(sleep: Sleep) -> Self {
-        Self { wake_timer: sleep.wake_timer, deadline: sleep.deadline, failure: PhantomData }
+        Self {
+            wake_timer: sleep.wake_timer,
+            deadline: sleep.deadline,
+            failure: PhantomData,
+        }
     }
 }
 
@@ -258,7 +269,8 @@ impl Future for Sleep {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_sleep(cx).map(|ended| ended.unwrap_or_else(|error| error.raise()))
+        self.poll_sleep(cx)
+            .map(|ended| ended.unwrap_or_else(|error| error.raise()))
     }
 }
 

@@ -115,14 +115,26 @@ impl Timer {
 
 impl<F> From<Timeout<F>> for Timeout<F, SleepError> {
     fn from(timeout: Timeout<F>) -> Self {
-        let Timeout { future, sleep, is_over } = timeout;
-        Self { future, sleep: sleep.into(), is_over }
+        let Timeout {
+            future,
+            sleep,
+            is_over,
+        } = timeout;
+        Self {
+            future,
+            sleep: sleep.into(),
+            is_over,
+        }
     }
 }
 
 impl<F, E> Timeout<F, E> {
     fn new(future: F, sleep: Sleep<E>) -> Self {
-        Self { future, sleep, is_over: false }
+        Self {
+            future,
+            sleep,
+            is_over: false,
+        }
     }
 
     /// Returns the other future.
@@ -147,7 +159,11 @@ impl<F, E> Timeout<F, E> {
         // of its own and is `Unpin` only if `F` is. The other fields are `Unpin`.
         unsafe {
             let this = self.get_unchecked_mut();
-            (Pin::new_unchecked(&mut this.future), &mut this.sleep, &mut this.is_over)
+            (
+                Pin::new_unchecked(&mut this.future),
+                &mut this.sleep,
+                &mut this.is_over,
+            )
         }
     }
 }

@@ -64,7 +64,9 @@ impl<T, const PLACES: usize> Pool<T, PLACES> {
             // ORDERING: Relaxed load and failure, and the store of the hint: as in `take`. Release pairs with the
             // Acquire there: what was done to the box comes before its next use. [P17]
             let kept = place.load(Ordering::Relaxed).is_null()
-                && place.compare_exchange(null, item, Ordering::Release, Ordering::Relaxed).is_ok();
+                && place
+                    .compare_exchange(null, item, Ordering::Release, Ordering::Relaxed)
+                    .is_ok();
             if kept {
                 self.top.store(at + 1, Ordering::Relaxed);
             }
@@ -93,7 +95,11 @@ mod tests {
         assert!(pool.take().is_none());
         let put = || pool.put(Box::new(Arc::clone(&item))).is_none();
         assert_eq!((put(), put(), put()), (true, true, false));
-        assert_eq!(Arc::strong_count(&item), 3, "the third came back and was dropped");
+        assert_eq!(
+            Arc::strong_count(&item),
+            3,
+            "the third came back and was dropped"
+        );
         assert!(pool.take().is_some() && Arc::strong_count(&item) == 2);
         drop(pool);
         assert_eq!(Arc::strong_count(&item), 1);

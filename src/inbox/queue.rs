@@ -60,7 +60,10 @@ impl Slot {
             return None;
         }
         // ORDERING: Relaxed: published with the word.
-        Some(Message { tick: self.tick.load(Ordering::Relaxed), word: word & !LAP })
+        Some(Message {
+            tick: self.tick.load(Ordering::Relaxed),
+            word: word & !LAP,
+        })
     }
 }
 
@@ -84,7 +87,10 @@ impl Block {
     pub(super) fn new(slots: usize) -> Option<Box<Self>> {
         let mut row = Vec::new();
         row.try_reserve_exact(slots).ok()?;
-        row.resize_with(slots, || Slot { tick: AtomicU64::new(0), word: AtomicU64::new(0) });
+        row.resize_with(slots, || Slot {
+            tick: AtomicU64::new(0),
+            word: AtomicU64::new(0),
+        });
         let place = Place::new()?;
         Some(place.put(Self {
             next: AtomicPtr::new(ptr::null_mut()),
@@ -112,11 +118,15 @@ impl Block {
         let lap = self.lap();
         let mut at = from;
         let is_finished = loop {
-            let Some(slot) = self.slots.get(at) else { break true };
+            let Some(slot) = self.slots.get(at) else {
+                break true;
+            };
             if *left == 0 {
                 break false;
             }
-            let Some(message) = slot.read(lap) else { break false };
+            let Some(message) = slot.read(lap) else {
+                break false;
+            };
             at += 1;
             *left -= 1;
             take(message);
@@ -154,7 +164,11 @@ impl Block {
 
     /// Slots of the block that follows one with this many, or none, at a writer.
     pub(super) fn next_size(slots: usize) -> usize {
-        if slots == 0 { FIRST } else { (slots * GROWTH).min(SLOTS) }
+        if slots == 0 {
+            FIRST
+        } else {
+            (slots * GROWTH).min(SLOTS)
+        }
     }
 }
 
@@ -249,7 +263,9 @@ impl Inbox {
     pub(super) fn advance(&self, from: *mut Block, next: *mut Block) {
         // ORDERING: Release publishes the block to producers that load the tail [P7]. Failure means that the tail
         // has left `from`.
-        let _ = self.tail.compare_exchange(from, next, Ordering::Release, Ordering::Relaxed);
+        let _ = self
+            .tail
+            .compare_exchange(from, next, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Returns the block at which the reader begins a drain.
@@ -262,7 +278,9 @@ impl Inbox {
     /// Lets `next` follow `before` in the reader's list, or come first.
     pub(super) fn leave_out(&self, before: Option<NonNull<Block>>, next: NonNull<Block>) {
         // SAFETY: the reader has not put it to rest.
-        let link = before.as_ref().map_or(&self.first, |before| unsafe { &before.as_ref().next });
+        let link = before
+            .as_ref()
+            .map_or(&self.first, |before| unsafe { &before.as_ref().next });
         // ORDERING: Relaxed: the reader's own. A producer that still looks at a link finds that it is not null, and
         // makes nothing of it, because the tail has left the block.
         link.store(next.as_ptr(), Ordering::Relaxed);
@@ -327,7 +345,9 @@ impl Reader {
             more |= !is_finished && left == 0;
             // ORDERING: Relaxed: the reader has looked at the links up to the head before, or has written them.
             let next = NonNull::new(block.next.load(Ordering::Relaxed));
-            let (false, Some(next)) = (at == self.head, next) else { break };
+            let (false, Some(next)) = (at == self.head, next) else {
+                break;
+            };
             if is_finished {
                 self.inbox.leave_out(before, next);
                 // SAFETY: read to its end, and so written to its end; the head has moved on, hence the tail, too; the
@@ -338,7 +358,10 @@ impl Reader {
             }
             at = next;
         }
-        Drained { taken: limit - left, more }
+        Drained {
+            taken: limit - left,
+            more,
+        }
     }
 
     /// Takes blocks from the queue, `most` at most; false if there may be more.

@@ -37,7 +37,11 @@ pub(super) struct AtRest {
 impl AtRest {
     pub(super) fn new() -> Self {
         let (read, len) = (AtomicPtr::new(ptr::null_mut()), AtomicUsize::new(0));
-        Self { read, len, pool: Arc::new(Pool::new()) }
+        Self {
+            read,
+            len,
+            pool: Arc::new(Pool::new()),
+        }
     }
 
     /// Puts a block on the stack. The reader's; it neither allocates nor frees.
@@ -115,7 +119,9 @@ impl AtRest {
             let below = unsafe { block.as_ref() }.below.load(Ordering::Relaxed);
             // ORDERING: Relaxed, above and on success: the top was acquired, and every change of it is a
             // read-modify-write. Acquire on failure, as above [P18].
-            match self.read.compare_exchange_weak(top, below, Ordering::Relaxed, Ordering::Acquire)
+            match self
+                .read
+                .compare_exchange_weak(top, below, Ordering::Relaxed, Ordering::Acquire)
             {
                 Ok(_) => {
                     // ORDERING: Relaxed: a rough count.

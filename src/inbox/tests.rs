@@ -6,7 +6,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 fn message(word: u64) -> Message {
-    Message { tick: word * 3, word }
+    Message {
+        tick: word * 3,
+        word,
+    }
 }
 
 /// Writes a message as a shard does; the block that was begun, if one was.
@@ -51,7 +54,11 @@ fn blocks_of_rounds(rounds: u64) -> usize {
         assert!(reader.open_blocks() <= 2, "one block for each of the two");
     }
     push(&inbox, &stopped, 1 << 40 | 1);
-    assert_eq!(drain(&mut reader), [1 << 40 | 1], "it goes on where it stopped");
+    assert_eq!(
+        drain(&mut reader),
+        [1 << 40 | 1],
+        "it goes on where it stopped"
+    );
     blocks.len()
 }
 
@@ -79,7 +86,9 @@ fn a_hand_over_tells_how_much_no_drain_has_come_to() {
         if !writer.is_ready() {
             inbox.prepare(&writer).unwrap();
         }
-        writer.write(message(word)).map(|opened| inbox.hand_over(&writer, opened))
+        writer
+            .write(message(word))
+            .map(|opened| inbox.hand_over(&writer, opened))
     };
     assert_eq!((0..9).filter_map(write).collect::<Vec<_>>(), [8, 40]);
     drain(&mut reader);
@@ -141,6 +150,10 @@ fn a_foreign_deferred_function_does_not_run_here() {
 #[test]
 fn a_block_that_there_is_no_memory_for_is_refused() {
     // As much as there are addresses for, which no system has. On 32 bits it might have half of that.
-    let most = if cfg!(target_pointer_width = "64") { isize::MAX as usize } else { usize::MAX };
+    let most = if cfg!(target_pointer_width = "64") {
+        isize::MAX as usize
+    } else {
+        usize::MAX
+    };
     assert!(Block::new(most / size_of::<Message>()).is_none());
 }

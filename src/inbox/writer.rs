@@ -54,7 +54,8 @@ impl Writer {
         // ORDERING: Relaxed: as in `is_ready`.
         self.slot.store(first.cast_mut(), Ordering::Relaxed);
         self.block.store(block, Ordering::Relaxed);
-        self.state.store(lap | size << SIZE_SHIFT | FRESH | size, Ordering::Relaxed);
+        self.state
+            .store(lap | size << SIZE_SHIFT | FRESH | size, Ordering::Relaxed);
     }
 
     /// Writes and publishes a message. The writer must be ready. A block comes back with its first message, which is

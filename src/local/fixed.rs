@@ -80,7 +80,9 @@ impl<T> FixedTimer<T> {
     /// ```
     #[must_use]
     pub fn with_delay(delay: Duration) -> Self {
-        Settings::new().build_fixed(delay).expect("the default settings are in range")
+        Settings::new()
+            .build_fixed(delay)
+            .expect("the default settings are in range")
     }
 
     /// Returns the delay of every timer.

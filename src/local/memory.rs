@@ -27,7 +27,9 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// # Ok(()) }
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
-        self.table.iter().map(|(key, tick, payload)| (key, W::time_of(&self.rate, tick), payload))
+        self.table
+            .iter()
+            .map(|(key, tick, payload)| (key, W::time_of(&self.rate, tick), payload))
     }
 
     /// Returns the keys and deadlines of all pending timers, in no particular order. O(peak number of timers).
@@ -46,7 +48,10 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// Takes all pending timers out, in no particular order; those that the iterator has not come to when
     /// it is dropped are dropped with it; if it is forgotten, they stay. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        Drain { timer: self, from: 0 }
+        Drain {
+            timer: self,
+            from: 0,
+        }
     }
 
     /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
@@ -107,7 +112,11 @@ impl<T, W: LocalWheel> Iterator for Drain<'_, T, W> {
     fn next(&mut self) -> Option<Self::Item> {
         let (key, tick, payload) = self.timer.table.take_from(self.from)?;
         self.from = key.index() as usize + 1;
-        Some(Unfired { payload, key, deadline: W::time_of(&self.timer.rate, tick) })
+        Some(Unfired {
+            payload,
+            key,
+            deadline: W::time_of(&self.timer.rate, tick),
+        })
     }
 }
 

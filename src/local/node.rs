@@ -53,17 +53,32 @@ impl<T> Node<T> {
     /// Arms a free node; the next free one comes back with its new state.
     #[inline(always)]
     pub(super) fn arm(&mut self, deadline: u64, payload: T) -> (State, u32) {
-        self.take_up(deadline, NodePayload { single: ManuallyDrop::new(payload) }, Phase::Pending)
+        self.take_up(
+            deadline,
+            NodePayload {
+                single: ManuallyDrop::new(payload),
+            },
+            Phase::Pending,
+        )
     }
 
     /// Like [`arm`](Self::arm), for a periodic timer.
     pub(super) fn arm_periodic(&mut self, deadline: u64, repeat: Box<Repeat<T>>) -> (State, u32) {
-        self.take_up(deadline, NodePayload { periodic: ManuallyDrop::new(repeat) }, Phase::Waiting)
+        self.take_up(
+            deadline,
+            NodePayload {
+                periodic: ManuallyDrop::new(repeat),
+            },
+            Phase::Waiting,
+        )
     }
 
     #[inline(always)]
     fn take_up(&mut self, deadline: u64, load: NodePayload<T>, phase: Phase) -> (State, u32) {
-        debug_assert!(!self.state.is_live(), "what a living node carries would be leaked");
+        debug_assert!(
+            !self.state.is_live(),
+            "what a living node carries would be leaked"
+        );
         let next = self.deadline as u32;
         self.state = self.state.armed(phase);
         self.deadline = deadline;
@@ -75,14 +90,17 @@ impl<T> Node<T> {
     #[inline(always)]
     pub(super) fn end(&mut self, key: Key<T>, next: u32, phase: Phase) -> Option<T> {
         // SAFETY: only a living timer is named.
-        self.is_named_by(key).then(|| unsafe { self.take(next, phase) })
+        self.is_named_by(key)
+            .then(|| unsafe { self.take(next, phase) })
     }
 
     /// Like [`end`](Self::end), for the timer that the node has, if it is pending.
     #[inline(always)]
     pub(super) fn end_any(&mut self, next: u32, phase: Phase) -> Option<T> {
         // SAFETY: it lives.
-        self.state.is_live().then(|| unsafe { self.take(next, phase) })
+        self.state
+            .is_live()
+            .then(|| unsafe { self.take(next, phase) })
     }
 
     /// # Safety
@@ -129,19 +147,23 @@ impl<T> Node<T> {
             return self.repeat_mut().map(|repeat| &mut repeat.payload);
         }
         // SAFETY: pending and not periodic: this is what the node carries.
-        self.state.is_live().then(|| unsafe { &mut *self.load.single })
+        self.state
+            .is_live()
+            .then(|| unsafe { &mut *self.load.single })
     }
 
     /// Returns the recurrence of a pending periodic node.
     pub(super) fn repeat(&self) -> Option<&Repeat<T>> {
         // SAFETY: pending and periodic: this is what the node carries.
-        self.carries_repeat().then(|| unsafe { &**self.load.periodic })
+        self.carries_repeat()
+            .then(|| unsafe { &**self.load.periodic })
     }
 
     /// Like [`repeat`](Self::repeat), but mutable.
     pub(super) fn repeat_mut(&mut self) -> Option<&mut Repeat<T>> {
         // SAFETY: pending and periodic: this is what the node carries.
-        self.carries_repeat().then(|| unsafe { &mut **self.load.periodic })
+        self.carries_repeat()
+            .then(|| unsafe { &mut **self.load.periodic })
     }
 
     const fn carries_repeat(&self) -> bool {

@@ -106,7 +106,12 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         driver.insert_accepted(renewed.entry, table);
         let payload = table.clone_payload(renewed.key)?;
         self.resting = (poll.has_clock && renewed.rests).then_some(renewed.key);
-        Some(expired(poll.now, W::time_of(&self.rate, renewed.deadline), renewed.key, payload))
+        Some(expired(
+            poll.now,
+            W::time_of(&self.rate, renewed.deadline),
+            renewed.key,
+            payload,
+        ))
     }
 }
 
@@ -147,7 +152,10 @@ impl<T> LocalTimer<T> {
                 handler(due.timer(), expired);
                 continue;
             }
-            let call = Call { due: &mut due, clock };
+            let call = Call {
+                due: &mut due,
+                clock,
+            };
             handler(call.due.timer(), expired);
             drop(call);
             // Its end is not known: the next poll is to begin the pause.
@@ -187,7 +195,9 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
         let now = self.latest.present(now);
-        let turn = self.driver.begin(W::tick_of(&self.rate, now), self.budget.fire, false)?;
+        let turn = self
+            .driver
+            .begin(W::tick_of(&self.rate, now), self.budget.fire, false)?;
         self.latest.0 = now;
         // Left over where a handler has swapped the timer for another one, or the clock could not be read.
         self.rest(now);
@@ -202,8 +212,17 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
                 return None;
             }
             match self.driver.next(&mut poll.turn, &mut self.table)? {
-                Due::Once { payload, key, deadline } => {
-                    return Some(expired(poll.now, W::time_of(&self.rate, deadline), key, payload));
+                Due::Once {
+                    payload,
+                    key,
+                    deadline,
+                } => {
+                    return Some(expired(
+                        poll.now,
+                        W::time_of(&self.rate, deadline),
+                        key,
+                        payload,
+                    ));
                 }
                 Due::Every { index } => {
                     if let Some(expired) = self.fire_periodic(poll, index) {
@@ -221,12 +240,17 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
     fn finish(&mut self, poll: Poll) -> Polled {
         let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
         self.driver.finish(poll.turn);
-        let sweeping = self.driver.keep_bounded(&mut self.table, false, self.budget.sweep);
+        let sweeping = self
+            .driver
+            .keep_bounded(&mut self.table, false, self.budget.sweep);
         if !more {
             let Self { driver, table, .. } = self;
             driver.wheel.poll_ended(|entry| table.is_live(entry));
         }
-        Polled { fired, more: more || sweeping }
+        Polled {
+            fired,
+            more: more || sweeping,
+        }
     }
 }
 
@@ -234,5 +258,11 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
 #[inline(always)]
 fn expired<T>(now: Time, deadline: Time, key: Key<T>, payload: T) -> Expired<T> {
     let lateness = now.saturating_duration_since(deadline);
-    Expired { payload, key, deadline, lateness, shard: 0 }
+    Expired {
+        payload,
+        key,
+        deadline,
+        lateness,
+        shard: 0,
+    }
 }

@@ -40,14 +40,22 @@ impl Armed {
 
     #[inline(always)]
     pub(super) const fn entry(self, deadline: u64) -> Entry {
-        Entry { deadline, index: self.index, mark: self.state.mark() }
+        Entry {
+            deadline,
+            index: self.index,
+            mark: self.state.mark(),
+        }
     }
 }
 
 /// A timer that is due.
 pub(super) enum Due<T> {
     /// It has fired and is gone.
-    Once { payload: T, key: Key<T>, deadline: u64 },
+    Once {
+        payload: T,
+        key: Key<T>,
+        deadline: u64,
+    },
     /// It fires and stays: call [`Table::renew`] and insert the entry that comes of it.
     Every { index: u32 },
 }
@@ -107,12 +115,16 @@ impl<T, W: Wheel> Table<T, W> {
 
     #[inline]
     fn node(&self, key: Key<T>) -> Option<&Node<T>> {
-        self.nodes.get(key.index() as usize).filter(|node| node.is_named_by(key))
+        self.nodes
+            .get(key.index() as usize)
+            .filter(|node| node.is_named_by(key))
     }
 
     #[inline]
     fn node_mut(&mut self, key: Key<T>) -> Option<&mut Node<T>> {
-        self.nodes.get_mut(key.index() as usize).filter(|node| node.is_named_by(key))
+        self.nodes
+            .get_mut(key.index() as usize)
+            .filter(|node| node.is_named_by(key))
     }
 
     /// Arms a node that fires once; gives the payload back if there is no memory. There must be fewer than `MAX_NODES`
@@ -128,7 +140,9 @@ impl<T, W: Wheel> Table<T, W> {
     /// Like [`arm`](Self::arm), for a timer that fires again and again.
     pub(super) fn arm_periodic(&mut self, repeat: Repeat<T>) -> Result<Armed, T> {
         let place = Place::new().filter(|_| self.free != NIL || self.grow());
-        let Some(place) = place else { return Err(repeat.payload) };
+        let Some(place) = place else {
+            return Err(repeat.payload);
+        };
         let (tick, repeat) = (repeat.course.tick(), place.put(repeat));
         Ok(self.arm_with(|node| node.arm_periodic(tick, repeat)))
     }
@@ -146,7 +160,9 @@ impl<T, W: Wheel> Table<T, W> {
     /// Makes room for `timers` more pending nodes, if there is memory for it.
     pub(super) fn reserve(&mut self, timers: usize) {
         let (free, before) = (self.nodes.len() - self.pending, self.nodes.capacity());
-        let more = timers.saturating_sub(free).min(MAX_NODES - self.nodes.len());
+        let more = timers
+            .saturating_sub(free)
+            .min(MAX_NODES - self.nodes.len());
         let _ = self.nodes.try_reserve(more);
         self.after_growth(before);
     }
@@ -195,7 +211,10 @@ impl<T, W: Wheel> Table<T, W> {
     /// Ends a pending timer and takes its payload; `None` if it had ended.
     #[inline]
     pub(super) fn end(&mut self, key: Key<T>, phase: Phase) -> Option<T> {
-        let payload = self.nodes.get_mut(key.index() as usize)?.end(key, self.free, phase)?;
+        let payload = self
+            .nodes
+            .get_mut(key.index() as usize)?
+            .end(key, self.free, phase)?;
         self.free = key.index();
         self.pending -= 1;
         Some(payload)
@@ -204,7 +223,9 @@ impl<T, W: Wheel> Table<T, W> {
     /// Moves a pending timer.
     #[inline]
     pub(super) fn reschedule(&mut self, key: Key<T>, deadline: Deadline) -> Rescheduled {
-        let Some(node) = self.node_mut(key) else { return Rescheduled::Gone };
+        let Some(node) = self.node_mut(key) else {
+            return Rescheduled::Gone;
+        };
         if node.state().is_periodic() {
             Self::restart(node, deadline);
         }
@@ -213,7 +234,10 @@ impl<T, W: Wheel> Table<T, W> {
         if later {
             return Rescheduled::Later;
         }
-        Rescheduled::Earlier(Armed { state: node.supersede_entry(), index: key.index() })
+        Rescheduled::Earlier(Armed {
+            state: node.supersede_entry(),
+            index: key.index(),
+        })
     }
 
     /// Moves a pending timer to `deadline` and turns its entry into a zombie, whichever is earlier.
@@ -221,7 +245,10 @@ impl<T, W: Wheel> Table<T, W> {
     pub(super) fn reschedule_anew(&mut self, key: Key<T>, deadline: u64) -> Option<Armed> {
         let node = self.node_mut(key)?;
         node.move_to(deadline);
-        Some(Armed { state: node.supersede_entry(), index: key.index() })
+        Some(Armed {
+            state: node.supersede_entry(),
+            index: key.index(),
+        })
     }
 
     #[cold]
@@ -243,15 +270,27 @@ impl<T, W: Wheel> Table<T, W> {
         let (next, rests) = (repeat.course.tick(), repeat.course.rests);
         let deadline = node.deadline();
         node.move_to(next);
-        let armed = Armed { state: node.supersede_entry(), index };
-        Renewed { key: armed.key(), deadline, entry: armed.entry(next), rests }
+        let armed = Armed {
+            state: node.supersede_entry(),
+            index,
+        };
+        Renewed {
+            key: armed.key(),
+            deadline,
+            entry: armed.entry(next),
+            rests,
+        }
     }
 
     /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it. A later deadline
     /// needs no new entry.
     pub(super) fn rest(&mut self, key: Key<T>, ended: Time) {
-        let Some(node) = self.node_mut(key) else { return };
-        let Some(Repeat { course, .. }) = node.repeat_mut() else { return };
+        let Some(node) = self.node_mut(key) else {
+            return;
+        };
+        let Some(Repeat { course, .. }) = node.repeat_mut() else {
+            return;
+        };
         if course.rest(ended) {
             let next = course.tick();
             node.move_to(next);
@@ -280,7 +319,11 @@ impl<T, W: Wheel> Table<T, W> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key<T>, u64, &T)> {
         self.nodes.iter().zip(0..).filter_map(|(node, index)| {
             let payload = node.payload()?;
-            Some((Key::new(0, index, node.state().generation()), node.deadline(), payload))
+            Some((
+                Key::new(0, index, node.state().generation()),
+                node.deadline(),
+                payload,
+            ))
         })
     }
 
@@ -307,7 +350,9 @@ impl<T, W: Wheel> TimerStore for Table<T, W> {
 
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
-        self.nodes.get(entry.index as usize).is_some_and(|node| Self::is_current(node, entry))
+        self.nodes
+            .get(entry.index as usize)
+            .is_some_and(|node| Self::is_current(node, entry))
     }
 
     #[inline]
@@ -320,7 +365,9 @@ impl<T, W: Wheel> TimerStore for Table<T, W> {
     #[inline]
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
         let free = self.free;
-        let Some(node) = self.nodes.get_mut(entry.index as usize) else { return Fate::Drop };
+        let Some(node) = self.nodes.get_mut(entry.index as usize) else {
+            return Fate::Drop;
+        };
         if !Self::is_current(node, &entry) {
             return Fate::Drop;
         }
@@ -332,10 +379,16 @@ impl<T, W: Wheel> TimerStore for Table<T, W> {
             return Fate::Fire(Due::Every { index: entry.index });
         }
         let key = Key::new(0, entry.index, state.generation());
-        let Some(payload) = node.end_any(free, Phase::Fired) else { return Fate::Drop };
+        let Some(payload) = node.end_any(free, Phase::Fired) else {
+            return Fate::Drop;
+        };
         self.free = entry.index;
         self.pending -= 1;
-        Fate::Fire(Due::Once { payload, key, deadline })
+        Fate::Fire(Due::Once {
+            payload,
+            key,
+            deadline,
+        })
     }
 
     fn pending(&self) -> u64 {

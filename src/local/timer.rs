@@ -153,7 +153,12 @@ impl<T> LocalTimer<T> {
     #[inline(always)]
     fn deadline_of(&mut self, now: Time, when: When) -> Deadline {
         let Self { rate, latest, .. } = self;
-        when.deadline(rate, || now, Time::from, |point| latest.tick_of(rate, now, point))
+        when.deadline(
+            rate,
+            || now,
+            Time::from,
+            |point| latest.tick_of(rate, now, point),
+        )
     }
 
     /// Schedules a timer that fires at `first` and then once per `period`, until it is cancelled.
@@ -211,8 +216,15 @@ impl<T> LocalTimer<T> {
         if self.pending() >= self.limit {
             return Err(self.refusal(payload));
         }
-        let repeat = Repeat { payload, clone: T::clone, course };
-        let armed = self.table.arm_periodic(repeat).map_err(ScheduleError::no_memory)?;
+        let repeat = Repeat {
+            payload,
+            clone: T::clone,
+            course,
+        };
+        let armed = self
+            .table
+            .arm_periodic(repeat)
+            .map_err(ScheduleError::no_memory)?;
         self.insert_new(armed, tick)
     }
 
@@ -248,7 +260,9 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
             rate: settings.check()?,
             table: Table::new(),
             driver: Driver::new(wheel),
-            limit: settings.max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
+            limit: settings
+                .max_pending
+                .map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
             budget: settings.budget,
             slack: settings.slack,
             zombies_since_check: 0,
@@ -300,7 +314,9 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it is pending.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        self.table.deadline(key).map(|tick| W::time_of(&self.rate, tick))
+        self.table
+            .deadline(key)
+            .map(|tick| W::time_of(&self.rate, tick))
     }
 
     /// Returns whether the timer that `key` names has not ended.
@@ -344,7 +360,11 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
         let next = self.next_deadline()?;
-        let until = if next <= now { next } else { W::with_slack(&self.rate, next, self.slack) };
+        let until = if next <= now {
+            next
+        } else {
+            W::with_slack(&self.rate, next, self.slack)
+        };
         Some(until.saturating_duration_since(now))
     }
 
@@ -360,7 +380,10 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         if self.pending() >= self.limit {
             return Err(self.refusal(payload));
         }
-        let armed = self.table.arm(tick, payload).map_err(ScheduleError::no_memory)?;
+        let armed = self
+            .table
+            .arm(tick, payload)
+            .map_err(ScheduleError::no_memory)?;
         self.insert_new(armed, tick)
     }
 
@@ -369,9 +392,15 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     fn refusal(&self, payload: T) -> ScheduleError<T> {
         let limit = self.limit;
         let kind = if limit == MAX_NODES {
-            ScheduleErrorKind::OutOfNodes { shard: 0, limit: limit as u64 }
+            ScheduleErrorKind::OutOfNodes {
+                shard: 0,
+                limit: limit as u64,
+            }
         } else {
-            ScheduleErrorKind::TooManyPending { pending: limit, max_pending: limit }
+            ScheduleErrorKind::TooManyPending {
+                pending: limit,
+                max_pending: limit,
+            }
         };
         ScheduleError::new(kind, payload)
     }
@@ -379,7 +408,11 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     /// Inserts the entry of a timer that has just been armed, or takes it back if there is no memory.
     #[inline(always)]
     fn insert_new(&mut self, armed: Armed, tick: u64) -> Scheduled<T> {
-        let Entry { deadline, index, mark } = armed.entry(tick);
+        let Entry {
+            deadline,
+            index,
+            mark,
+        } = armed.entry(tick);
         if !self.driver.insert(armed.entry(tick)) && !self.make_room(deadline, index, mark) {
             if let Some(payload) = self.take_back(armed.key()) {
                 return Err(ScheduleError::no_memory(payload));
@@ -406,14 +439,23 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
-        self.driver.make_room(Entry { deadline, index, mark }, &self.table)
+        self.driver.make_room(
+            Entry {
+                deadline,
+                index,
+                mark,
+            },
+            &self.table,
+        )
     }
 
     /// Counts the entry that the timer of `key` has left behind.
     #[inline]
     pub(super) fn count_zombie(&mut self, key: Key<T>) {
         let Self { driver, table, .. } = self;
-        driver.wheel.entry_died(key.index(), |entry| table.is_live(entry));
+        driver
+            .wheel
+            .entry_died(key.index(), |entry| table.is_live(entry));
         self.zombies_since_check += 1;
         if u64::from(self.zombies_since_check) >= ZOMBIES_PER_LOOK {
             self.check_zombies();

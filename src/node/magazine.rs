@@ -60,7 +60,10 @@ unsafe impl Zeroable for Magazine {}
 
 impl Default for Magazine {
     fn default() -> Self {
-        Self { next: AtomicU32::new(0), nodes: std::array::from_fn(|_| AtomicU32::new(0)) }
+        Self {
+            next: AtomicU32::new(0),
+            nodes: std::array::from_fn(|_| AtomicU32::new(0)),
+        }
     }
 }
 
@@ -111,7 +114,9 @@ impl Depot {
 
     /// Takes an empty magazine; `None` if there is no memory.
     fn empty_magazine(&self) -> Option<u32> {
-        self.empty.pop(&self.magazines).or_else(|| self.fresh_magazine())
+        self.empty
+            .pop(&self.magazines)
+            .or_else(|| self.fresh_magazine())
     }
 
     /// Returns a magazine that was never used; its memory exists before any thread has its number.
@@ -122,7 +127,10 @@ impl Depot {
         loop {
             self.magazines.try_get_or_alloc(fresh)?;
             let (relaxed, next) = (Ordering::Relaxed, fresh + 1);
-            match self.fresh_magazine.compare_exchange(fresh, next, relaxed, relaxed) {
+            match self
+                .fresh_magazine
+                .compare_exchange(fresh, next, relaxed, relaxed)
+            {
                 Ok(_) => return Some(fresh),
                 Err(now) => fresh = now,
             }
@@ -196,7 +204,12 @@ impl ThreadCache {
         let magazine = unsafe { &*self.place.load(Ordering::Relaxed) };
         // ORDERING: Relaxed: as above.
         self.loaded_len.store(len - 1, Ordering::Relaxed);
-        Some(magazine.nodes.get(len as usize - 1)?.load(Ordering::Relaxed))
+        Some(
+            magazine
+                .nodes
+                .get(len as usize - 1)?
+                .load(Ordering::Relaxed),
+        )
     }
 
     #[cold]
@@ -263,7 +276,9 @@ impl ThreadCache {
 
     /// Loads the magazine of this number plus one; 0 for none.
     fn load(&self, depot: &Depot, loaded: u32, len: u32) {
-        let place = loaded.checked_sub(1).and_then(|magazine| depot.magazines.get(magazine));
+        let place = loaded
+            .checked_sub(1)
+            .and_then(|magazine| depot.magazines.get(magazine));
         let place = place.map_or(ptr::null_mut(), |place| ptr::from_ref(place).cast_mut());
         // ORDERING: Relaxed: holder only.
         self.place.store(place, Ordering::Relaxed);
@@ -273,9 +288,14 @@ impl ThreadCache {
 
     fn swap(&self, depot: &Depot) {
         // ORDERING: Relaxed: holder only.
-        let (loaded, len) =
-            (self.loaded.load(Ordering::Relaxed), self.loaded_len.load(Ordering::Relaxed));
-        let spare = (self.spare.load(Ordering::Relaxed), self.spare_len.load(Ordering::Relaxed));
+        let (loaded, len) = (
+            self.loaded.load(Ordering::Relaxed),
+            self.loaded_len.load(Ordering::Relaxed),
+        );
+        let spare = (
+            self.spare.load(Ordering::Relaxed),
+            self.spare_len.load(Ordering::Relaxed),
+        );
         self.load(depot, spare.0, spare.1);
         // ORDERING: Relaxed: holder only.
         self.spare.store(loaded, Ordering::Relaxed);
@@ -353,7 +373,8 @@ impl Regions {
     pub(crate) fn remember(&self, region: u32, generation: u64) -> bool {
         let slot = self.regions.try_get_or_alloc(region);
         // ORDERING: Relaxed: published by the exchange in `put`.
-        slot.map(|slot| slot.generation.store(generation, Ordering::Relaxed)).is_some()
+        slot.map(|slot| slot.generation.store(generation, Ordering::Relaxed))
+            .is_some()
     }
 
     /// Puts a region of which a generation is [remembered](Self::remember). The caller has all of its nodes and gives
@@ -364,7 +385,8 @@ impl Regions {
             return;
         };
         // ORDERING: Relaxed: a number for reports.
-        self.nodes.fetch_add(u64::from(self.len()), Ordering::Relaxed);
+        self.nodes
+            .fetch_add(u64::from(self.len()), Ordering::Relaxed);
         // ORDERING: Relaxed to guess; the compare-and-swap decides.
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -372,7 +394,10 @@ impl Regions {
             slot.below.store(head as u32, Ordering::Relaxed);
             let new = Stack::head(head, region << self.bits);
             // ORDERING: Release hands the region, and what was done to its nodes, to the thread that takes some [P25].
-            match self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed) {
+            match self
+                .head
+                .compare_exchange(head, new, Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -392,7 +417,11 @@ impl Regions {
             let left = self.len() - (next & (self.len() - 1));
             let count = left.min(most);
             // ORDERING: Relaxed: if the value is stale, so is the tag, and the exchange fails.
-            let rest = if count < left { next + count } else { slot.below.load(Ordering::Relaxed) };
+            let rest = if count < left {
+                next + count
+            } else {
+                slot.below.load(Ordering::Relaxed)
+            };
             // ORDERING: Relaxed on success: the tag says that the head is the one which was acquired. Acquire on
             // failure, as above [P25]. Every change of the head is a read-modify-write, so what was put below the top
             // is published, too.
@@ -407,7 +436,11 @@ impl Regions {
                     // ORDERING: Relaxed: written before the region was put, and not again before all of its nodes are
                     // free, those of this run included.
                     let generation = slot.generation.load(Ordering::Relaxed);
-                    return Some(Run { first: index_of(next), count, generation });
+                    return Some(Run {
+                        first: index_of(next),
+                        count,
+                        generation,
+                    });
                 }
                 Err(now) => head = now,
             }
@@ -431,7 +464,10 @@ mod tests {
         assert_eq!((a, b), (0, 1));
         cache.give(&depot, a);
         cache.give(&depot, b);
-        assert_eq!((take(&depot, &cache), take(&depot, &cache)), (Some(b), Some(a)));
+        assert_eq!(
+            (take(&depot, &cache), take(&depot, &cache)),
+            (Some(b), Some(a))
+        );
     }
 
     #[test]
@@ -441,8 +477,13 @@ mod tests {
         assert!(regions.remember(last, 1));
         regions.put(last);
         let taken: Vec<Run> = std::iter::from_fn(|| regions.take(62)).collect();
-        assert_eq!(taken.iter().map(|run| run.count).sum::<u32>(), regions.len());
-        let end = taken.last().map(|run| u64::from(run.first) + u64::from(run.count));
+        assert_eq!(
+            taken.iter().map(|run| run.count).sum::<u32>(),
+            regions.len()
+        );
+        let end = taken
+            .last()
+            .map(|run| u64::from(run.first) + u64::from(run.count));
         assert_eq!(end, Some(MAX_SLOTS));
     }
 }

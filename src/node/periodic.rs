@@ -55,7 +55,14 @@ impl<T> Table<T> {
         self.periodic.store(true, Ordering::Relaxed);
         let deadline = repeat.course.tick();
         let load = NodePayload::periodic(Link::new(place, repeat, template));
-        Ok(Self::arm_node(node, Phase::Waiting, deadline, load, false, count))
+        Ok(Self::arm_node(
+            node,
+            Phase::Waiting,
+            deadline,
+            load,
+            false,
+            count,
+        ))
     }
 
     /// Decides a periodic timer's entry at `now`. If it fires, [`confirm_call`](Self::confirm_call) is next.
@@ -69,7 +76,9 @@ impl<T> Table<T> {
         now: u64,
         clone_panicked: impl FnOnce(),
     ) -> Fate<Fired<T>> {
-        let Some(state) = node.state.begin_call(mark) else { return Fate::Drop };
+        let Some(state) = node.state.begin_call(mark) else {
+            return Fate::Drop;
+        };
         // SAFETY: the timer was alive and periodic when this call was begun, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: the owner is busy with the timer.
@@ -80,7 +89,12 @@ impl<T> Table<T> {
             // SAFETY: as above.
             if let Some(payload) = unsafe { link.clone_template() } {
                 let key = self.key(index, state.generation());
-                return Fate::Fire(Fired { payload, key, deadline: due, periodic: true });
+                return Fate::Fire(Fired {
+                    payload,
+                    key,
+                    deadline: due,
+                    periodic: true,
+                });
             }
             clone_panicked();
             // SAFETY: as above.
@@ -89,7 +103,9 @@ impl<T> Table<T> {
         // SAFETY: as above.
         let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
         // One that is far behind, and whose clones panic, holds up no turn.
-        inserted.map_or(Fate::Drop, |(tick, _)| Fate::Reinsert(tick.max(now.saturating_add(1))))
+        inserted.map_or(Fate::Drop, |(tick, _)| {
+            Fate::Reinsert(tick.max(now.saturating_add(1)))
+        })
     }
 
     /// Confirms the call of a periodic timer, which has `fired` at the tick `now`, directly before its handler is
@@ -101,7 +117,9 @@ impl<T> Table<T> {
         now: u64,
     ) -> Call<T> {
         let index = fired.key.index();
-        let Some(node) = self.nodes.get(index) else { return Call::Ended(fired.payload) };
+        let Some(node) = self.nodes.get(index) else {
+            return Call::Ended(fired.payload);
+        };
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
         loop {
@@ -147,7 +165,10 @@ impl<T> Table<T> {
 
     /// Gives up a call that was prepared or begun: the timer waits again, without an entry, if it has not ended.
     pub(crate) fn abandon_call(&self, cache: &ThreadCache, index: u32) {
-        let Some(node) = self.nodes.get(index).filter(|node| node.state.load().has(OWNER_REF))
+        let Some(node) = self
+            .nodes
+            .get(index)
+            .filter(|node| node.state.load().has(OWNER_REF))
         else {
             return;
         };

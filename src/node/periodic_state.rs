@@ -48,8 +48,15 @@ impl<T> Copy for Link<T> {}
 impl<T> Link<T> {
     /// Creates a periodic state, to be given to [`free`](Self::free) when both parts are done with.
     pub(super) fn new(place: Place<PeriodicState<T>>, repeat: Repeat<T>, template: T) -> Self {
-        let Repeat { payload, clone, course } = repeat;
-        let own = OwnerPart { template: ManuallyDrop::new(template), course };
+        let Repeat {
+            payload,
+            clone,
+            course,
+        } = repeat;
+        let own = OwnerPart {
+            template: ManuallyDrop::new(template),
+            course,
+        };
         let state = place.put(PeriodicState {
             kept: UnsafeCell::new(ManuallyDrop::new(payload)),
             own: UnsafeCell::new(own),

@@ -27,7 +27,9 @@ pub(super) union NodePayload<T> {
 impl<T> NodePayload<T> {
     #[inline]
     pub(super) const fn single(payload: T) -> Self {
-        Self { single: ManuallyDrop::new(payload) }
+        Self {
+            single: ManuallyDrop::new(payload),
+        }
     }
 
     pub(super) const fn periodic(link: Link<T>) -> Self {
@@ -304,11 +306,18 @@ mod tests {
     #[test]
     fn the_far_end_of_time_is_never() {
         let deadline = Deadline::default();
-        for (tick, kept) in [(NEVER - 1, NEVER - 1), (NEVER, u64::MAX), (u64::MAX, u64::MAX)] {
+        for (tick, kept) in [
+            (NEVER - 1, NEVER - 1),
+            (NEVER, u64::MAX),
+            (u64::MAX, u64::MAX),
+        ] {
             deadline.set(tick);
             assert_eq!(deadline.load().tick(), kept);
             assert!(deadline.settle(deadline.load()));
-            assert_eq!((deadline.load().tick(), deadline.load().is_settled()), (kept, true));
+            assert_eq!(
+                (deadline.load().tick(), deadline.load().is_settled()),
+                (kept, true)
+            );
         }
     }
 

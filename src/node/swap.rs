@@ -26,9 +26,15 @@ impl<T> Table<T> {
     ///
     /// The caller is the one who holds the timer's handle.
     pub(crate) fn swap(&self, index: u32, generation: u64, payload: T) -> Result<T, NotSwapped<T>> {
-        let node = self.nodes.get(index).filter(|node| node.state.begin_swap(generation));
+        let node = self
+            .nodes
+            .get(index)
+            .filter(|node| node.state.begin_swap(generation));
         let Some(node) = node else {
-            return Err(NotSwapped { refused: payload, left: None });
+            return Err(NotSwapped {
+                refused: payload,
+                left: None,
+            });
         };
         // SAFETY: a pending timer that fires once carries this, which is the caller's until the swap ends.
         let before = unsafe { node.take_single() };
@@ -39,6 +45,9 @@ impl<T> Table<T> {
         }
         // SAFETY: the thread that ended the timer has left the payload to the caller, whose handle keeps the node.
         let refused = unsafe { node.take_single() };
-        Err(NotSwapped { refused, left: Some(before) })
+        Err(NotSwapped {
+            refused,
+            left: Some(before),
+        })
     }
 }

@@ -68,13 +68,22 @@ impl<T> Table<T> {
             return Err(payload);
         };
         let load = NodePayload::single(payload);
-        Ok(Self::arm_node((index, node), Phase::Pending, deadline, load, held, count))
+        Ok(Self::arm_node(
+            (index, node),
+            Phase::Pending,
+            deadline,
+            load,
+            held,
+            count,
+        ))
     }
 
     /// Returns a free node for the caller alone.
     #[inline]
     pub(super) fn take_node(&self, cache: &ThreadCache) -> Option<(u32, &Node<T>)> {
-        let index = cache.take(&self.depot, |index, generation| self.renew(index, generation))?;
+        let index = cache.take(&self.depot, |index, generation| {
+            self.renew(index, generation)
+        })?;
         let node = self.nodes.try_get_or_alloc(index);
         if node.is_none() {
             cache.give(&self.depot, index);
@@ -114,7 +123,11 @@ impl<T> Table<T> {
         }
         count();
         let state = node.state.arm(phase, held);
-        Armed { index, generation: state.generation(), mark: state.mark() }
+        Armed {
+            index,
+            generation: state.generation(),
+            mark: state.mark(),
+        }
     }
 
     /// Ends a living timer as cancelled or returned and takes its payload; `None` if it had ended.
@@ -140,13 +153,19 @@ impl<T> Table<T> {
     /// Returns the state of a held node, which is that of the timer it is held for.
     #[inline]
     pub(crate) fn held_state(&self, index: u32) -> State {
-        self.nodes.get(index).map_or_else(State::default, |node| node.state.load())
+        self.nodes
+            .get(index)
+            .map_or_else(State::default, |node| node.state.load())
     }
 
     /// Releases the node of a `TimerHandle`.
     #[inline]
     pub(crate) fn release(&self, cache: &ThreadCache, index: u32) {
-        if self.nodes.get(index).is_some_and(|node| node.state.release_handle()) {
+        if self
+            .nodes
+            .get(index)
+            .is_some_and(|node| node.state.release_handle())
+        {
             cache.give(&self.depot, index);
         }
     }
@@ -203,7 +222,12 @@ impl<T> Table<T> {
                     let Some(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;
                     };
-                    return Fate::Fire(Fired { payload, key, deadline, periodic: false });
+                    return Fate::Fire(Fired {
+                        payload,
+                        key,
+                        deadline,
+                        periodic: false,
+                    });
                 }
                 Err(now) => seen = now,
             }
@@ -270,7 +294,9 @@ impl<T> Table<T> {
     /// Returns whether an entry stands for a pending timer. A hint, unless the answer is no.
     #[inline]
     pub(crate) fn is_live(&self, index: u32, mark: u32) -> bool {
-        self.nodes.get(index).is_some_and(|node| node.state.is_live(mark))
+        self.nodes
+            .get(index)
+            .is_some_and(|node| node.state.is_live(mark))
     }
 
     /// Asks for a node's cache line.
@@ -306,7 +332,9 @@ impl<T> Table<T> {
 
     /// Returns the deadline of the timer behind a held node.
     pub(crate) fn deadline(&self, index: u32) -> u64 {
-        self.nodes.get(index).map_or(u64::MAX, |node| node.deadline.load().tick())
+        self.nodes
+            .get(index)
+            .map_or(u64::MAX, |node| node.deadline.load().tick())
     }
 
     /// Ends every living timer and gives it to `take`; for `stop`, when no further one can be accepted.
@@ -324,7 +352,12 @@ impl<T> Table<T> {
             let deadline = node.deadline.load().tick();
             if let Some(payload) = self.collect(cache, index, node, ending) {
                 let key = self.key(index, state.generation());
-                take(Fired { payload, key, deadline, periodic: state.is_periodic() });
+                take(Fired {
+                    payload,
+                    key,
+                    deadline,
+                    periodic: state.is_periodic(),
+                });
             }
         });
     }
@@ -338,7 +371,9 @@ impl<T> Drop for Table<T> {
         }
         let cache = ThreadCache::default();
         // An owner that went away during a call has let go of nothing.
-        self.nodes.for_each(self.depot.end(), |index, _| self.abandon_call(&cache, index));
+        self.nodes.for_each(self.depot.end(), |index, _| {
+            self.abandon_call(&cache, index)
+        });
         self.return_all(&cache, |returned| contain::drop_payload(returned.payload));
     }
 }

@@ -161,7 +161,10 @@ impl Trim {
             return;
         }
         (self.in_use, self.left, self.end) = (in_use, resident, table.depot.end());
-        let last = table.depot.regions.region_of(self.end.saturating_sub(1) as u32);
+        let last = table
+            .depot
+            .regions
+            .region_of(self.end.saturating_sub(1) as u32);
         if !is_worth_it(table, last) {
             self.again_below = in_use / 2;
             return;
@@ -194,10 +197,17 @@ impl Trim {
         let depot = &table.depot;
         for _ in 0..magazines {
             let Some(magazine) = depot.full.pop(&depot.magazines) else {
-                self.stage = Stage::Release { region: self.first_to_release(table) };
+                self.stage = Stage::Release {
+                    region: self.first_to_release(table),
+                };
                 return;
             };
-            for node in depot.magazines.get(magazine).iter().flat_map(|full| &full.nodes) {
+            for node in depot
+                .magazines
+                .get(magazine)
+                .iter()
+                .flat_map(|full| &full.nodes)
+            {
                 // ORDERING: Relaxed: the owner holds the magazine.
                 let region = depot.regions.region_of(node.load(Ordering::Relaxed));
                 // Nodes that are younger than the counts are none of the burst's.
@@ -224,7 +234,9 @@ impl Trim {
     /// Returns whether all nodes of a region are in the pile, and their memory can be given back.
     fn is_whole<T>(&self, table: &Table<T>, region: u32) -> bool {
         let regions = &table.depot.regions;
-        self.counts.get(region as usize).is_some_and(|count| u32::from(*count) == regions.len())
+        self.counts
+            .get(region as usize)
+            .is_some_and(|count| u32::from(*count) == regions.len())
             && table.nodes.can_give_back(regions.first_of(region))
     }
 
@@ -241,7 +253,9 @@ impl Trim {
             .take_while(|next| next.ilog2() == first.ilog2())
             .take_while(|next| self.is_whole(table, *next) && Self::remember(table, *next))
             .count() as u32;
-        self.stage = Stage::Release { region: first + row.max(1) };
+        self.stage = Stage::Release {
+            region: first + row.max(1),
+        };
         let (node, count) = (regions.first_of(first), row * regions.len());
         // SAFETY: the regions are whole pages of one segment. Their nodes are all in the pile, so no other thread has
         // any: they are free, their holders have let go, and what they carried was moved out by the thread that ended
@@ -261,7 +275,10 @@ impl Trim {
         let first = regions.first_of(region);
         let states = (first..first + regions.len()).filter_map(|index| table.nodes.get(index));
         let states = states.map(|node| node.state.load());
-        debug_assert!(states.clone().all(|state| !state.is_live()), "a free node's timer lives");
+        debug_assert!(
+            states.clone().all(|state| !state.is_live()),
+            "a free node's timer lives"
+        );
         let last = states.map(|state| state.generation()).max().unwrap_or(0);
         regions.remember(region, last + 1)
     }
@@ -274,13 +291,22 @@ impl Trim {
                 let left = table.resident();
                 // Where timers end in disorder, hardly any region is free before nearly all have ended.
                 let was_of_use = left < self.left / 8 * 7;
-                self.again_below = if was_of_use { self.in_use / 2 } else { self.in_use / 16 };
+                self.again_below = if was_of_use {
+                    self.in_use / 2
+                } else {
+                    self.in_use / 16
+                };
                 (self.left, self.stage) = (left, Stage::Idle);
                 return;
             };
-            let Some(slot) = depot.magazines.get(magazine) else { continue };
+            let Some(slot) = depot.magazines.get(magazine) else {
+                continue;
+            };
             // ORDERING: Relaxed: the owner holds the magazine.
-            let nodes = slot.nodes.each_ref().map(|node| node.load(Ordering::Relaxed));
+            let nodes = slot
+                .nodes
+                .each_ref()
+                .map(|node| node.load(Ordering::Relaxed));
             let is_released = |node: &u32| {
                 self.counts.get(depot.regions.region_of(*node) as usize) == Some(&RELEASED)
             };

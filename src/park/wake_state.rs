@@ -68,7 +68,9 @@ impl WakeState {
             mode: AtomicU32::new(mode),
             ..Words::default()
         };
-        Self { words: CachePadded::new(words) }
+        Self {
+            words: CachePadded::new(words),
+        }
     }
 
     /// Notifies the owner, as a producer that has published a message for `tick`. Any thread, wait-free but for the
@@ -79,9 +81,15 @@ impl WakeState {
         // ORDERING: Relaxed, both: ordered by the fence.
         let can_wait = tick >= self.words.inbox_due.load(Ordering::Relaxed);
         if can_wait && tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Relaxed) {
-            return Announced { wake: Wake::NotNeeded, closed };
+            return Announced {
+                wake: Wake::NotNeeded,
+                closed,
+            };
         }
-        Announced { wake: self.request_wake(tick), closed }
+        Announced {
+            wake: self.request_wake(tick),
+            closed,
+        }
     }
 
     /// Executes the producer's side of two handshakes: with a drain, by `inbox_due`, and with a close, by the mode
@@ -195,7 +203,9 @@ impl WakeState {
         self.words.sleep.store(sleep, Ordering::Relaxed);
         // ORDERING: Release shows producers the number of the sleep [P10]; the handshake itself needs only the fence
         // below.
-        self.words.wake_at.store(tick.saturating_add(1), Ordering::Release);
+        self.words
+            .wake_at
+            .store(tick.saturating_add(1), Ordering::Release);
         // ORDERING: SeqCst fence, pairs with the one in `request_wake`. [F2]
         fence(Ordering::SeqCst);
         if self.inbox_due() < tick {

@@ -61,7 +61,14 @@ impl<T> Producer<'_, T> {
             let (index, generation) = (key.index(), self.shard.table.generation(key));
             // No other thread has the key, so no thread moves it.
             let tick = self.shard.table.deadline(index);
-            let taken = self.take_back(Armed { index, generation, mark: 0 }, false);
+            let taken = self.take_back(
+                Armed {
+                    index,
+                    generation,
+                    mark: 0,
+                },
+                false,
+            );
             let was_returned = taken.is_none();
             // In the place that it came out of.
             rest.extend(taken.map(|payload| (tick, payload)));
@@ -72,6 +79,11 @@ impl<T> Producer<'_, T> {
         if rest.is_empty() {
             return Ok(accepted);
         }
-        Err(BatchError::of_ticks(ScheduleErrorKind::Stopped, accepted, rest, rate))
+        Err(BatchError::of_ticks(
+            ScheduleErrorKind::Stopped,
+            accepted,
+            rest,
+            rate,
+        ))
     }
 }

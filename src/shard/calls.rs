@@ -17,12 +17,23 @@ impl<T> Owner<T> {
     /// Records how late a timer has fired, and returns it as its handler sees it.
     #[inline(always)] // or the payload goes through memory
     pub(crate) fn expired(&self, fired: Fired<T>, rate: &TickRate, now: Time) -> Expired<T> {
-        let Fired { payload, key, deadline, .. } = fired;
+        let Fired {
+            payload,
+            key,
+            deadline,
+            ..
+        } = fired;
         let deadline = rate.start_of(deadline);
         let late_ns = now.as_nanos().saturating_sub(deadline.as_nanos());
         self.handle.counters.lateness.record(late_ns);
         let lateness = Duration::from_nanos(late_ns);
-        Expired { payload, key, deadline, lateness, shard: self.handle.id.into() }
+        Expired {
+            payload,
+            key,
+            deadline,
+            lateness,
+            shard: self.handle.id.into(),
+        }
     }
 
     /// Confirms, directly before the handler is called, a periodic timer that fired; `None` if another thread has
@@ -35,7 +46,11 @@ impl<T> Owner<T> {
         let own = self.handle.of_owner();
         let index = fired.key.index();
         // The next call is counted before this one counts as over, so that the timer always counts as pending.
-        match own.shard.table.confirm_call(&own.thread.cache, fired, turn.now) {
+        match own
+            .shard
+            .table
+            .confirm_call(&own.thread.cache, fired, turn.now)
+        {
             Call::Begins(fired) => {
                 own.thread.scheduled.add(1);
                 own.shard.counters.fired.add(1);
@@ -44,7 +59,11 @@ impl<T> Owner<T> {
             Call::Moved(inserted) => {
                 self.calling = None;
                 if let Some((deadline, mark)) = inserted {
-                    self.insert(Entry { deadline, index, mark });
+                    self.insert(Entry {
+                        deadline,
+                        index,
+                        mark,
+                    });
                 }
             }
             Call::Ended(payload) => {
@@ -73,18 +92,26 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn go_on(&mut self, now: Time) {
-        let Some(index) = self.calling.take() else { return };
+        let Some(index) = self.calling.take() else {
+            return;
+        };
         let own = self.handle.of_owner();
         let inserted = own.shard.table.finish_call(&own.thread.cache, index, now);
         if let Some((deadline, mark)) = inserted {
-            self.insert(Entry { deadline, index, mark });
+            self.insert(Entry {
+                deadline,
+                index,
+                mark,
+            });
         }
     }
 
     /// Gives up the call that is prepared or under way, if there is one; for the end of the shard.
     pub(super) fn abandon_call(&mut self) {
         if let Some(index) = self.calling.take() {
-            self.handle.table.abandon_call(&self.handle.of_owner().thread.cache, index);
+            self.handle
+                .table
+                .abandon_call(&self.handle.of_owner().thread.cache, index);
         }
     }
 }

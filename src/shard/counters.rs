@@ -98,7 +98,11 @@ pub(crate) struct Recorder {
 impl Default for Recorder {
     fn default() -> Self {
         let counts = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
-        Self { counts, sum_ns: AtomicU64::new(0), max_ns: AtomicU64::new(0) }
+        Self {
+            counts,
+            sum_ns: AtomicU64::new(0),
+            max_ns: AtomicU64::new(0),
+        }
     }
 }
 
@@ -131,7 +135,10 @@ impl Recorder {
     pub(crate) fn snapshot(&self) -> DurationHistogram {
         // ORDERING: Acquire pairs with the Release in `record` [P15], so the maximum and the sum read below cover every
         // count read here.
-        let counts = self.counts.iter().map(|count| count.load(Ordering::Acquire));
+        let counts = self
+            .counts
+            .iter()
+            .map(|count| count.load(Ordering::Acquire));
         let counts: Vec<u64> = counts.collect();
         DurationHistogram {
             count: counts.iter().sum(),
@@ -222,7 +229,11 @@ impl DurationHistogram {
     /// it; zero where nothing is counted. O(buckets).
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Duration {
-        let percent = if percent.is_nan() { 100.0 } else { percent.clamp(0.0, 100.0) };
+        let percent = if percent.is_nan() {
+            100.0
+        } else {
+            percent.clamp(0.0, 100.0)
+        };
         let rank = (percent / 100.0 * self.count as f64).ceil() as u64;
         let rank = rank.clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -230,7 +241,9 @@ impl DurationHistogram {
             seen += count;
             seen >= rank
         };
-        self.buckets().find(&mut covers).map_or(Duration::ZERO, |(upper, _)| upper)
+        self.buckets()
+            .find(&mut covers)
+            .map_or(Duration::ZERO, |(upper, _)| upper)
     }
 
     /// Returns what was counted after `earlier`, a snapshot of the same source. O(buckets).
@@ -240,7 +253,10 @@ impl DurationHistogram {
         for (mine, theirs) in counts.iter_mut().zip(&earlier.counts) {
             *mine = mine.saturating_sub(*theirs);
         }
-        let max = counts.iter().rposition(|count| *count > 0).map_or(0, upper_ns);
+        let max = counts
+            .iter()
+            .rposition(|count| *count > 0)
+            .map_or(0, upper_ns);
         Self {
             count: counts.iter().sum(),
             counts,
@@ -266,7 +282,11 @@ impl DurationHistogram {
     /// largest value seen where that is less) and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let upper = |bucket| Duration::from_nanos(upper_ns(bucket).min(self.max_ns));
-        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let filled = self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
         filled.map(move |(bucket, count)| (upper(bucket), *count))
     }
 }

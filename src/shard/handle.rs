@@ -32,7 +32,8 @@ impl Sums {
     /// Returns the number of timers that have not ended. Exact when nothing is going on; otherwise it may count
     /// timers that ended while the sums were taken.
     pub(crate) const fn pending(self) -> u64 {
-        self.scheduled.saturating_sub(self.fired + self.cancelled + self.returned)
+        self.scheduled
+            .saturating_sub(self.fired + self.cancelled + self.returned)
     }
 }
 
@@ -86,7 +87,8 @@ impl<T> ShardHandle<T> {
     /// which only threads beyond the first ones need: where nothing can be refused.
     #[inline]
     pub(crate) fn producer(&self, slot: u32) -> Producer<'_, T> {
-        self.try_producer(slot).unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
+        self.try_producer(slot)
+            .unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
     }
 
     /// Like [`producer`](Self::producer); `None` if there is no memory.
@@ -97,13 +99,19 @@ impl<T> ShardHandle<T> {
         if !thread.joined.load(Ordering::Relaxed) {
             self.join(slot, thread);
         }
-        Some(Producer { shard: self, thread })
+        Some(Producer {
+            shard: self,
+            thread,
+        })
     }
 
     /// Returns the owner's way to its own shard.
     #[inline]
     pub(super) fn of_owner(&self) -> Producer<'_, T> {
-        Producer { shard: self, thread: &self.owner }
+        Producer {
+            shard: self,
+            thread: &self.owner,
+        }
     }
 
     #[cold]
@@ -117,7 +125,8 @@ impl<T> ShardHandle<T> {
     /// Returns the key of the timer that a node is held for.
     #[inline]
     pub(crate) fn held_key(&self, index: u32) -> Key<T> {
-        self.table.key(index, self.table.held_state(index).generation())
+        self.table
+            .key(index, self.table.held_state(index).generation())
     }
 
     /// Returns the state behind a key, if it is not stale.
@@ -134,7 +143,9 @@ impl<T> ShardHandle<T> {
 
     /// Returns the deadline of the timer that a key names, if it has not ended.
     pub(crate) fn deadline_of(&self, key: Key<T>) -> Option<u64> {
-        let tick = self.table.deadline_of(key.index(), self.table.generation(key));
+        let tick = self
+            .table
+            .deadline_of(key.index(), self.table.generation(key));
         tick.filter(|_| self.owns(key))
     }
 
@@ -187,7 +198,9 @@ impl<T> ShardHandle<T> {
         // their beginnings, and so behind the joining of the threads that count those. A thread that is missed
         // besides has counted nothing that the caller can know of.
         let end = self.threads_end.load(Ordering::Relaxed);
-        self.threads.for_each(u64::from(end), |_, thread| sum = sum.wrapping_add(counter(thread)));
+        self.threads.for_each(u64::from(end), |_, thread| {
+            sum = sum.wrapping_add(counter(thread))
+        });
         sum
     }
 
@@ -198,7 +211,9 @@ impl<T> ShardHandle<T> {
 
     /// Beginnings and ends so far. O(threads).
     pub(crate) fn sums(&self) -> Sums {
-        let Self { counters, owner, .. } = self;
+        let Self {
+            counters, owner, ..
+        } = self;
         // Ends before beginnings, so that no timer's end is counted without its beginning. [P11]
         Sums {
             fired: counters.fired.get(),
@@ -226,7 +241,11 @@ impl<T> ShardHandle<T> {
             return u64::MAX;
         }
         // A zero asks for a turn, and is no deadline.
-        let inbox_due = self.wake_state.inbox_due().wrapping_sub(1).saturating_add(1);
+        let inbox_due = self
+            .wake_state
+            .inbox_due()
+            .wrapping_sub(1)
+            .saturating_add(1);
         inbox_due.min(!self.counters.next.get())
     }
 
@@ -234,7 +253,8 @@ impl<T> ShardHandle<T> {
     /// too large. O(threads).
     pub(crate) fn handles_left(&self) -> u64 {
         let dropped = self.threads_sum(|thread| thread.handles_dropped.get());
-        self.threads_sum(|thread| thread.handles_made.get()).wrapping_sub(dropped)
+        self.threads_sum(|thread| thread.handles_made.get())
+            .wrapping_sub(dropped)
     }
 
     /// Returns the bytes held by nodes, magazines and, as of the last turn, the wheel.

@@ -16,7 +16,10 @@ pub(crate) struct Limit {
 impl Limit {
     pub(crate) fn new(max: usize) -> Self {
         let free = u64::try_from(max).unwrap_or(u64::MAX);
-        Self { free: CachePadded::new(AtomicU64::new(free)), max }
+        Self {
+            free: CachePadded::new(AtomicU64::new(free)),
+            max,
+        }
     }
 
     /// Takes a permit; false if none is free.
@@ -25,7 +28,9 @@ impl Limit {
         // ORDERING: Relaxed: nothing but the permit is handed over. A permit that came back before this call began, in
         // any way that the caller knows of, is seen: the word has one order of changes.
         let one_less = |free: u64| free.checked_sub(1);
-        self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+        self.free
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_ok()
     }
 
     /// Gives a permit back.
@@ -38,6 +43,9 @@ impl Limit {
     /// Returns why there was no permit.
     #[cold]
     pub(crate) fn refusal(&self) -> ScheduleErrorKind {
-        ScheduleErrorKind::TooManyPending { pending: self.max, max_pending: self.max }
+        ScheduleErrorKind::TooManyPending {
+            pending: self.max,
+            max_pending: self.max,
+        }
     }
 }

@@ -90,9 +90,15 @@ impl<T> Owner<T> {
         budget: &Budget,
         mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
-        let mut turn = self.begin_turn(now, budget, false).expect("no handler is running");
+        let mut turn = self
+            .begin_turn(now, budget, false)
+            .expect("no handler is running");
         while let Some(fired) = self.next_fired(&mut turn) {
-            let fired = if fired.periodic { self.confirm(&mut turn, fired) } else { Some(fired) };
+            let fired = if fired.periodic {
+                self.confirm(&mut turn, fired)
+            } else {
+                Some(fired)
+            };
             let Some(fired) = fired else { continue };
             fire(fired);
             self.finish_call(|| crate::time::Time::from_nanos(now));
@@ -123,7 +129,10 @@ impl<T> Owner<T> {
     /// The turn must be this shard's: see [`Owner::owns`].
     #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
     pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
-        debug_assert!(self.calling.is_none(), "a call is finished before the next one");
+        debug_assert!(
+            self.calling.is_none(),
+            "a call is finished before the next one"
+        );
         let fired = self.driver.next(turn, &mut self.handle.of_owner())?;
         if fired.periodic {
             self.calling = Some(fired.key.index());
@@ -144,12 +153,19 @@ impl<T> Owner<T> {
 
     /// Ends a turn: sweeps, gives memory back, reports, looks ahead.
     pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
-        let TurnState { now, fired, cut_short, .. } = turn;
+        let TurnState {
+            now,
+            fired,
+            cut_short,
+            ..
+        } = turn;
         self.driver.finish(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
         let nodes = &mut self.handle.of_owner();
-        let sweeping = self.driver.keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
+        let sweeping = self
+            .driver
+            .keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
         let more = self.draining || cut_short || sweeping || self.trim(budget.sweep);
         self.report();
         let next = if more { now } else { self.next_tick() };
@@ -169,7 +185,12 @@ impl<T> Owner<T> {
         if cfg!(tickwheel_loom) {
             return false;
         }
-        let Self { handle, driver, trim, .. } = self;
+        let Self {
+            handle,
+            driver,
+            trim,
+            ..
+        } = self;
         if !trim.is_at_work() {
             trim.begin(&handle.table, driver.entries(), || handle.pending());
             return trim.is_at_work();
@@ -186,7 +207,10 @@ impl<T> Owner<T> {
         if self.draining || self.calling.is_some() {
             return 0;
         }
-        self.driver.next_tick().unwrap_or(u64::MAX).min(self.handle.wake_state.inbox_due())
+        self.driver
+            .next_tick()
+            .unwrap_or(u64::MAX)
+            .min(self.handle.wake_state.inbox_due())
     }
 
     /// Cancels a timer of this shard, whichever thread scheduled it.
@@ -223,7 +247,11 @@ impl<T> Owner<T> {
             Rescheduled::Earlier { mark } => {
                 let index = key.index();
                 if let Some((deadline, mark)) = own.shard.table.arrive(index, mark, deadline) {
-                    self.insert(Entry { deadline, index, mark });
+                    self.insert(Entry {
+                        deadline,
+                        index,
+                        mark,
+                    });
                     self.superseded += 1;
                     if self.superseded % ZOMBIES_PER_LOOK == 0 {
                         self.look_at_zombies();
@@ -266,7 +294,12 @@ impl<T> Owner<T> {
         // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
         // this one or by the next, and a word that stayed low would ask for one more turn.
         self.handle.wake_state.begin_drain();
-        let Self { handle, reader, driver, .. } = self;
+        let Self {
+            handle,
+            reader,
+            driver,
+            ..
+        } = self;
         let (mut dead, mut inserted) = (0, 0);
         let nodes = handle.of_owner();
         let drained = reader.drain(limit, |message| {
@@ -274,7 +307,14 @@ impl<T> Owner<T> {
             match handle.table.arrive(index, mark, message.tick) {
                 Some((deadline, mark)) => {
                     inserted += 1;
-                    driver.insert_accepted(Entry { deadline, index, mark }, &nodes);
+                    driver.insert_accepted(
+                        Entry {
+                            deadline,
+                            index,
+                            mark,
+                        },
+                        &nodes,
+                    );
                 }
                 None => dead += 1,
             }
@@ -304,11 +344,13 @@ impl<T> Owner<T> {
         self.refuse();
         self.abandon_call();
         let handle = &self.handle;
-        handle.table.return_all(&handle.of_owner().thread.cache, |returned| {
-            handle.counters.returned.add(1);
-            handle.release_permit();
-            take(returned);
-        });
+        handle
+            .table
+            .return_all(&handle.of_owner().thread.cache, |returned| {
+                handle.counters.returned.add(1);
+                handle.release_permit();
+                take(returned);
+            });
         self.driver.clear();
         self.draining = false;
         self.handle.counters.next.set(0);
@@ -331,16 +373,27 @@ impl<T> Owner<T> {
     /// Arms a timer past the inbox.
     #[inline]
     pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Scheduled<T> {
-        let armed = self.handle.of_owner().arm(deadline, payload, false, false)?;
+        let armed = self
+            .handle
+            .of_owner()
+            .arm(deadline, payload, false, false)?;
         self.insert_new(armed, deadline)
     }
 
     /// Inserts the entry of a timer that has just been armed and counted, or takes it back if there is no memory.
     #[inline(always)]
     fn insert_new(&mut self, armed: Armed, deadline: u64) -> Scheduled<T> {
-        let Armed { index, generation, mark } = armed;
+        let Armed {
+            index,
+            generation,
+            mark,
+        } = armed;
         let key = self.handle.table.key(index, generation);
-        let has_room = self.driver.insert(Entry { deadline, index, mark });
+        let has_room = self.driver.insert(Entry {
+            deadline,
+            index,
+            mark,
+        });
         if !has_room && !self.make_room(deadline, index, mark) {
             // `None` if another thread has ended the timer, which can only have guessed its key.
             if let Some(payload) = self.handle.of_owner().take_back(armed, false) {
@@ -361,7 +414,14 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
-        self.driver.make_room(Entry { deadline, index, mark }, &self.handle.of_owner())
+        self.driver.make_room(
+            Entry {
+                deadline,
+                index,
+                mark,
+            },
+            &self.handle.of_owner(),
+        )
     }
 
     /// Like [`Producer::schedule_periodic`](super::Producer::schedule_periodic), past the inbox.

@@ -73,7 +73,11 @@ impl<T> Producer<'_, T> {
     /// found the timer and returned it: then it was accepted.
     #[inline(always)]
     fn announce(self, tick: u64, armed: Armed, held: bool) -> Option<T> {
-        if self.send(tick, armed.index, armed.mark) { None } else { self.take_back(armed, held) }
+        if self.send(tick, armed.index, armed.mark) {
+            None
+        } else {
+            self.take_back(armed, held)
+        }
     }
 
     /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
@@ -85,7 +89,10 @@ impl<T> Producer<'_, T> {
         }
         // Counted before any other thread can see the timer: the owner may fire it, or `stop` return it, at once.
         let count = || _ = self.thread.scheduled.add(1);
-        let armed = self.shard.table.arm(&self.thread.cache, tick, payload, held, count);
+        let armed = self
+            .shard
+            .table
+            .arm(&self.thread.cache, tick, payload, held, count);
         armed.map_err(|payload| self.no_node(payload))
     }
 
@@ -97,20 +104,30 @@ impl<T> Producer<'_, T> {
             return ScheduleError::no_memory(payload);
         }
         let shard = usize::from(self.shard.id);
-        ScheduleError::new(ScheduleErrorKind::OutOfNodes { shard, limit: MAX_SLOTS }, payload)
+        ScheduleError::new(
+            ScheduleErrorKind::OutOfNodes {
+                shard,
+                limit: MAX_SLOTS,
+            },
+            payload,
+        )
     }
 
     /// Takes the timer's payload back, because the shard is closed, unless `stop` has returned it already.
     #[cold]
     pub(super) fn take_back(self, armed: Armed, held: bool) -> Option<T> {
         let Self { shard, thread } = self;
-        let Armed { index, generation, .. } = armed;
+        let Armed {
+            index, generation, ..
+        } = armed;
         let payload = if held {
             let payload = shard.table.cancel_held(&thread.cache, index)?;
             shard.table.release(&thread.cache, index);
             payload
         } else {
-            shard.table.end(&thread.cache, index, generation, Phase::Cancelled)?
+            shard
+                .table
+                .end(&thread.cache, index, generation, Phase::Cancelled)?
         };
         thread.scheduled.add(u64::MAX);
         shard.release_permit();
@@ -121,7 +138,12 @@ impl<T> Producer<'_, T> {
     #[inline]
     pub(super) fn end(self, key: Key<T>) -> Option<T> {
         let Self { shard, thread } = self;
-        shard.table.end(&thread.cache, key.index(), shard.table.generation(key), Phase::Cancelled)
+        shard.table.end(
+            &thread.cache,
+            key.index(),
+            shard.table.generation(key),
+            Phase::Cancelled,
+        )
     }
 
     /// Cancels the timer that `key` names: its payload, if the caller won.
@@ -140,7 +162,10 @@ impl<T> Producer<'_, T> {
     /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
     #[cfg(any(feature = "futures", test))]
     pub(crate) fn swap(self, key: Key<T>, payload: T) -> Result<T, NotSwapped<T>> {
-        let swapped = self.shard.table.swap(key.index(), self.shard.table.generation(key), payload);
+        let swapped = self
+            .shard
+            .table
+            .swap(key.index(), self.shard.table.generation(key), payload);
         if let Err(NotSwapped { left: Some(_), .. }) = &swapped {
             // The thread that ended the timer got nothing for it: its end is counted here.
             self.cancelled();
@@ -182,7 +207,9 @@ impl<T> Producer<'_, T> {
     pub(super) fn move_to(self, key: Key<T>, deadline: u64) -> Rescheduled {
         let Self { shard, thread } = self;
         let generation = shard.table.generation(key);
-        shard.table.reschedule(&thread.cache, key.index(), generation, deadline)
+        shard
+            .table
+            .reschedule(&thread.cache, key.index(), generation, deadline)
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
@@ -209,22 +236,36 @@ impl<T> Producer<'_, T> {
 
     /// Arms a periodic timer. `send`: a message will follow, for which there must be a slot.
     pub(super) fn arm_periodic(self, repeat: Repeat<T>, send: bool) -> Scheduled<T, Armed> {
-        let Repeat { payload, clone, course } = repeat;
+        let Repeat {
+            payload,
+            clone,
+            course,
+        } = repeat;
         if let Err(kind) = self.shard.acquire_permit() {
             return Err(ScheduleError::new(kind, payload));
         }
         let Some(template) = contain::catch_and_log("a payload's Clone", || clone(&payload)) else {
             self.shard.release_permit();
-            return Err(ScheduleError::new(ScheduleErrorKind::PayloadClonePanicked, payload));
+            return Err(ScheduleError::new(
+                ScheduleErrorKind::PayloadClonePanicked,
+                payload,
+            ));
         };
         // After the last that is the user's: a Clone may schedule timers, too.
         if let Err(kind) = if send { self.prepare() } else { Ok(()) } {
             contain::drop_payload(template);
             return Err(ScheduleError::new(kind, payload));
         }
-        let repeat = Repeat { payload, clone, course };
+        let repeat = Repeat {
+            payload,
+            clone,
+            course,
+        };
         let count = || _ = self.thread.scheduled.add(1);
-        let armed = self.shard.table.arm_periodic(&self.thread.cache, repeat, template, count);
+        let armed = self
+            .shard
+            .table
+            .arm_periodic(&self.thread.cache, repeat, template, count);
         armed.map_err(|payload| self.no_node(payload))
     }
 
@@ -232,13 +273,18 @@ impl<T> Producer<'_, T> {
     /// not.
     #[inline(always)]
     fn prepare(self) -> Result<(), ScheduleErrorKind> {
-        if self.thread.writer.is_ready() { Ok(()) } else { self.prepare_block() }
+        if self.thread.writer.is_ready() {
+            Ok(())
+        } else {
+            self.prepare_block()
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn prepare_block(self) -> Result<(), ScheduleErrorKind> {
-        self.fetch_block().inspect_err(|_| self.shard.release_permit())
+        self.fetch_block()
+            .inspect_err(|_| self.shard.release_permit())
     }
 
     /// Fetches the thread state's next block. The blocks of a closed shard are never emptied: a producer that goes on
@@ -247,7 +293,10 @@ impl<T> Producer<'_, T> {
         if self.shard.wake_state.is_closed() {
             return Err(ScheduleErrorKind::Stopped);
         }
-        self.shard.inbox.prepare(&self.thread.writer).ok_or(ScheduleErrorKind::OutOfMemory)
+        self.shard
+            .inbox
+            .prepare(&self.thread.writer)
+            .ok_or(ScheduleErrorKind::OutOfMemory)
     }
 
     /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the shard is closed.
@@ -262,7 +311,10 @@ impl<T> Producer<'_, T> {
     /// together with later messages of the same thread, whichever is the lowest.
     #[inline(always)]
     pub(super) fn publish(self, tick: u64, index: u32, mark: u32) -> u64 {
-        match self.thread.writer.write(Message { tick, word: pack(index, mark) }) {
+        match self.thread.writer.write(Message {
+            tick,
+            word: pack(index, mark),
+        }) {
             None => tick,
             Some(block) => {
                 let unread = self.shard.inbox.hand_over(&self.thread.writer, block);
@@ -307,15 +359,17 @@ impl<T> TimerStore for Producer<'_, T> {
     #[inline(always)] // as `Driver::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
         let Self { shard, thread } = *self;
-        shard.table.due(&thread.cache, entry.index, entry.mark, now, |fired| {
-            if fired {
-                // The permit is back before the handler runs, so that it can schedule at the limit.
-                shard.release_permit();
-                shard.counters.fired.add(1);
-            } else {
-                shard.counters.panics.add(1);
-            }
-        })
+        shard
+            .table
+            .due(&thread.cache, entry.index, entry.mark, now, |fired| {
+                if fired {
+                    // The permit is back before the handler runs, so that it can schedule at the limit.
+                    shard.release_permit();
+                    shard.counters.fired.add(1);
+                } else {
+                    shard.counters.panics.add(1);
+                }
+            })
     }
 
     fn pending(&self) -> u64 {
@@ -341,7 +395,11 @@ mod tests {
         let handle = owner.handle;
         for (tick, called) in [(5, 1), (6, 2), (5, 3), (4, 3)] {
             let _ = handle.producer(0).schedule(tick, 0, false).unwrap();
-            assert_eq!(calls.load(Ordering::SeqCst), called, "the third call is the first to wake");
+            assert_eq!(
+                calls.load(Ordering::SeqCst),
+                called,
+                "the third call is the first to wake"
+            );
         }
     }
 }

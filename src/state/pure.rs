@@ -238,7 +238,11 @@ impl State {
     #[must_use]
     pub(super) const fn waiting(self, called: bool) -> Self {
         let waiting = self.in_phase(Phase::Waiting).without(OWNER_REF);
-        if called { waiting.with_new_mark() } else { waiting }
+        if called {
+            waiting.with_new_mark()
+        } else {
+            waiting
+        }
     }
 }
 
@@ -259,7 +263,10 @@ mod tests {
         let ended = [Idle, Cancelled, Fired, Returned].map(|phase| (phase, false));
         let living = [Pending, Waiting, Preparing, Running].map(|phase| (phase, true));
         for (phase, lives) in ended.into_iter().chain(living) {
-            let state = State::default().armed(Pending).with(HOLDS | MOVED).in_phase(phase);
+            let state = State::default()
+                .armed(Pending)
+                .with(HOLDS | MOVED)
+                .in_phase(phase);
             assert_eq!((state.phase(), state.is_live()), (phase, lives));
             assert!(!lives || state.is_periodic() == (phase != Pending));
             assert!(!state.is_free());
@@ -287,10 +294,17 @@ mod tests {
         // Round once: an old entry looks current again, which `local::table` says is harmless.
         assert_eq!(moved.with_new_mark(), state);
         let next = state.in_phase(Phase::Fired).armed(Phase::Pending);
-        assert!(!next.is_current(state.mark()), "the next timer's mark differs");
+        assert!(
+            !next.is_current(state.mark()),
+            "the next timer's mark differs"
+        );
         let periodic = State::default().armed(Phase::Waiting);
         assert_ne!(periodic.preparing().waiting(true).mark(), periodic.mark());
-        assert_eq!(periodic.preparing().waiting(false), periodic, "looked at, and not due");
+        assert_eq!(
+            periodic.preparing().waiting(false),
+            periodic,
+            "looked at, and not due"
+        );
     }
 
     #[test]

@@ -105,7 +105,8 @@ impl StateWord {
     /// Forgets all but the generation that the node's next timer comes after. The caller owns the node alone.
     pub(crate) fn restart_after(&self, generation: u64) {
         // ORDERING: Relaxed: a reader finds no living timer, and reads nothing else.
-        self.0.store(State::unarmed(generation).0, Ordering::Relaxed);
+        self.0
+            .store(State::unarmed(generation).0, Ordering::Relaxed);
     }
 
     /// Takes one step of a living timer; returns the present state if another thread was faster.
@@ -114,7 +115,10 @@ impl StateWord {
         // ORDERING: AcqRel. Acquire pairs with `arm` and `finish_move`: what the caller reads of the node next is at
         // least as new as `from` [P1] [P3] [P24]. Release is for the thread that recycles after reading the new
         // state, as in `release` [P2], and hands a moved deadline on [P3]. Acquire on failure as in `load`.
-        match self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire) {
+        match self
+            .0
+            .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)
+        {
             Ok(_) => Ok(to),
             Err(now) => Err(State(now)),
         }
@@ -157,11 +161,19 @@ impl StateWord {
             self.step(seen, seen.in_phase(phase))?;
             return Ok(Ending::PayloadWithHandle);
         }
-        let others = if by_handle { seen.without(HANDLE) } else { seen };
+        let others = if by_handle {
+            seen.without(HANDLE)
+        } else {
+            seen
+        };
         let ended = seen.in_phase(phase);
         if !others.has(HOLDS) {
             self.step(seen, ended)?;
-            return Ok(if by_handle { Ending::Held(seen) } else { Ending::Sole(seen) });
+            return Ok(if by_handle {
+                Ending::Held(seen)
+            } else {
+                Ending::Sole(seen)
+            });
         }
         // A handle's own hold protects the node, but not what a call shares with the winner.
         if by_handle && !seen.has(OWNER_REF) {
@@ -253,7 +265,9 @@ impl StateWord {
         let (mut seen, mut earlier) = (begun, earlier);
         loop {
             if !seen.is_live() {
-                return Moved::Ended { recycle: self.give_up_move() };
+                return Moved::Ended {
+                    recycle: self.give_up_move(),
+                };
             }
             let (moved, tell) = seen.moved(earlier);
             match self.step(seen, moved) {

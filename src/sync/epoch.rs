@@ -58,7 +58,11 @@ mod tests {
     fn retire_one(participant: &Participant, gone: Sender<()>) {
         let guard = participant.pin();
         // SAFETY: a fresh box that no other thread has seen, retired once.
-        unsafe { retire(&guard, Box::into_raw(Box::new(())), move |_| gone.send(()).unwrap()) };
+        unsafe {
+            retire(&guard, Box::into_raw(Box::new(())), move |_| {
+                gone.send(()).unwrap()
+            })
+        };
         guard.flush();
     }
 
@@ -78,7 +82,10 @@ mod tests {
         let foreign = (theirs.pin(), crossbeam_epoch::pin());
         retire_one(&ours, gone);
         collect();
-        assert!(going.try_recv().is_ok(), "a foreign guard has nothing to say here");
+        assert!(
+            going.try_recv().is_ok(),
+            "a foreign guard has nothing to say here"
+        );
         drop(foreign);
     }
 }

@@ -42,7 +42,9 @@ mod decision {
         static DECIDED: OnceLock<bool> = OnceLock::new();
         *DECIDED.get_or_init(|| {
             let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-            registered.and_then(|()| membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)).is_ok()
+            registered
+                .and_then(|()| membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+                .is_ok()
         })
     }
 

@@ -155,7 +155,11 @@ mod tests {
         let large = unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), layout.size()) };
         large.fill(7);
         prefer_huge(large.as_ptr(), HUGE - 1);
-        assert_ne!(prefers_huge(large.as_ptr()), Some(true), "small ones do not");
+        assert_ne!(
+            prefers_huge(large.as_ptr()),
+            Some(true),
+            "small ones do not"
+        );
         prefer_huge(large.as_ptr(), large.len());
         assert_ne!(prefers_huge(large.as_ptr()), Some(false));
         assert_ne!(prefers_huge(&large[large.len() - 1]), Some(false));
@@ -181,7 +185,11 @@ mod tests {
             let is_zero = |word: &&AtomicU64| word.load(Ordering::Relaxed) == 0;
             let (zeros, page) = (piece.iter().filter(is_zero).count(), size() / 8);
             let whole_pages = zeros % page == 0 && zeros + 2 * page > 3000;
-            assert!(if at % 2 == 0 && taken { whole_pages } else { zeros == 0 });
+            assert!(if at % 2 == 0 && taken {
+                whole_pages
+            } else {
+                zeros == 0
+            });
         }
     }
 
@@ -198,7 +206,9 @@ mod tests {
         let words: &[AtomicU64] =
             unsafe { std::slice::from_raw_parts(place.cast().as_ptr(), LARGE / 8) };
         // ORDERING: Relaxed throughout: one thread.
-        words.iter().for_each(|word| word.store(7, Ordering::Relaxed));
+        words
+            .iter()
+            .for_each(|word| word.store(7, Ordering::Relaxed));
         let middle = size() / 8..3 * size() / 8;
         // SAFETY: the second and the third page; there are only atomics in them.
         assert!(unsafe { give_back(place.add(size()), 2 * size()) });

@@ -63,7 +63,10 @@ unsafe impl<T: Send + Sync> Sync for Segments<T> {}
 const fn locate(index: u32) -> (usize, usize) {
     let shifted = index as u64 + (1 << BASE_BITS);
     let segment = u64::BITS - 1 - shifted.leading_zeros() - BASE_BITS;
-    (segment as usize, (shifted - (1 << (segment + BASE_BITS))) as usize)
+    (
+        segment as usize,
+        (shifted - (1 << (segment + BASE_BITS))) as usize,
+    )
 }
 
 const fn segment_len(segment: usize) -> usize {
@@ -73,7 +76,9 @@ const fn segment_len(segment: usize) -> usize {
 impl<T: Zeroable> Segments<T> {
     pub(crate) fn new() -> Self {
         const { assert!(size_of::<T>() > 0) };
-        Self { segments: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())) }
+        Self {
+            segments: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+        }
     }
 
     /// Returns the slot with this number, if its segment exists. O(1).
@@ -143,7 +148,9 @@ impl<T: Zeroable> Segments<T> {
     /// the values that the slots own are forgotten.
     pub(crate) unsafe fn give_back(&self, first: u32, count: u32) -> bool {
         if cfg!(tickwheel_loom) {
-            (first..first + count).filter_map(|index| self.get(index)).for_each(T::make_idle);
+            (first..first + count)
+                .filter_map(|index| self.get(index))
+                .for_each(T::make_idle);
             return true;
         }
         let (segment, offset) = locate(first);
@@ -170,7 +177,9 @@ impl<T: Zeroable> Segments<T> {
 
     /// Allocates the segments of all slots below `end`, as far as there is memory.
     pub(crate) fn reserve(&self, end: u64) {
-        let last = u32::try_from(end.min(MAX_SLOTS)).unwrap_or(u32::MAX).saturating_sub(1);
+        let last = u32::try_from(end.min(MAX_SLOTS))
+            .unwrap_or(u32::MAX)
+            .saturating_sub(1);
         for segment in 0..=locate(last).0 {
             // ORDERING: Relaxed: only null is asked for.
             let is_there = !self.segments[segment].load(Ordering::Relaxed).is_null();
@@ -182,7 +191,9 @@ impl<T: Zeroable> Segments<T> {
 
     fn none_from(&self, segment: usize) -> bool {
         // ORDERING: Relaxed: only null is asked for.
-        self.segments[segment..].iter().all(|s| s.load(Ordering::Relaxed).is_null())
+        self.segments[segment..]
+            .iter()
+            .all(|s| s.load(Ordering::Relaxed).is_null())
     }
 
     /// Returns the bytes allocated for slots, used or not.
@@ -250,6 +261,9 @@ mod tests {
             assert_eq!(locate(first as u32 - 1), (k - 1, segment_len(k - 1) - 1));
         }
         let (segment, offset) = locate((MAX_SLOTS - 1) as u32);
-        assert_eq!((segment, offset), (SEGMENTS - 1, segment_len(SEGMENTS - 1) - 1));
+        assert_eq!(
+            (segment, offset),
+            (SEGMENTS - 1, segment_len(SEGMENTS - 1) - 1)
+        );
     }
 }

@@ -21,7 +21,10 @@ struct Pool {
     free: BinaryHeap<Reverse<u32>>,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { next: 0, free: BinaryHeap::new() });
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    next: 0,
+    free: BinaryHeap::new(),
+});
 
 /// The value of `CURRENT` in a thread that holds no slot.
 const NONE: u32 = u32::MAX;
@@ -75,7 +78,10 @@ impl Drop for Lease {
                 current.set(NONE);
             }
         });
-        POOL.lock().unwrap_or_else(PoisonError::into_inner).free.push(Reverse(self.0));
+        POOL.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .free
+            .push(Reverse(self.0));
     }
 }
 
@@ -120,7 +126,10 @@ pub(crate) fn keep() -> Kept {
         CURRENT.with(|current| current.set(slot));
         slot
     });
-    Kept { slot, _of_this_thread: PhantomData }
+    Kept {
+        slot,
+        _of_this_thread: PhantomData,
+    }
 }
 
 impl Drop for Kept {
@@ -143,7 +152,13 @@ mod tests {
     fn slots_are_reused_so_they_stay_dense() {
         for n in 0..400 {
             // Also one that is kept in passing.
-            let slot = || if n % 2 == 0 { with(|slot| slot) } else { keep().slot };
+            let slot = || {
+                if n % 2 == 0 {
+                    with(|slot| slot)
+                } else {
+                    keep().slot
+                }
+            };
             let slot = std::thread::scope(|scope| scope.spawn(slot).join().unwrap());
             assert!(slot < 150, "slot {slot} is not dense");
         }
@@ -154,10 +169,15 @@ mod tests {
         struct Late(std::sync::mpsc::Sender<(u32, u32)>);
         impl Drop for Late {
             fn drop(&mut self) {
-                self.0.send(with(|slot| (slot, with(|within| within)))).unwrap();
+                self.0
+                    .send(with(|slot| (slot, with(|within| within))))
+                    .unwrap();
                 // Windows destroys thread-locals in rounds, and the slot goes back in a later one.
                 let given_back = CURRENT.with(Cell::get) == NONE;
-                assert!(given_back || cfg!(windows), "only for the length of the call");
+                assert!(
+                    given_back || cfg!(windows),
+                    "only for the length of the call"
+                );
             }
         }
         thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });

@@ -81,7 +81,10 @@ pub(crate) fn membarrier(command: c_int) -> io::Result<()> {
 
 /// Returns the time since the machine was started, while it was suspended included.
 pub(crate) fn since_boot() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the kernel writes the time there.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
     // Neither is negative: the clock begins at zero.
@@ -96,8 +99,10 @@ pub(crate) fn page_size() -> usize {
 
 /// Returns a new mapping of zeroes; `None` if there is no memory.
 pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
-    let (access, kind) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let (access, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
     // SAFETY: a new private mapping at a place of the kernel's choice disturbs no other memory.
     let place = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
     NonNull::new(place.cast()).filter(|_| place != libc::MAP_FAILED)

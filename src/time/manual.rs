@@ -51,7 +51,12 @@ impl ManualClock {
     #[must_use]
     pub fn starting_at(time: Time) -> Self {
         let now_ns = AtomicU64::new(time.as_nanos());
-        Self { shared: Arc::new(Shared { now_ns, hooks: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                now_ns,
+                hooks: Mutex::default(),
+            }),
+        }
     }
 
     /// Returns the current time.
@@ -82,7 +87,10 @@ impl ManualClock {
     /// or further on. Returns the time the clock stands at.
     pub fn set(&self, time: Time) -> Time {
         // ORDERING: AcqRel, for the same reasons as in `advance`. [P16]
-        let was = self.shared.now_ns.fetch_max(time.as_nanos(), Ordering::AcqRel);
+        let was = self
+            .shared
+            .now_ns
+            .fetch_max(time.as_nanos(), Ordering::AcqRel);
         self.moved(was, was.max(time.as_nanos()))
     }
 
@@ -100,7 +108,10 @@ impl ManualClock {
     }
 
     fn hooks(&self) -> MutexGuard<'_, Arc<Vec<Hook>>> {
-        self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .hooks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,7 +158,9 @@ mod tests {
     /// Returns the clock in a hook of its own.
     fn weakly(clock: &ManualClock) -> impl Fn() -> ManualClock + use<> {
         let shared = Arc::downgrade(&clock.shared);
-        move || ManualClock { shared: shared.upgrade().expect("it is being moved") }
+        move || ManualClock {
+            shared: shared.upgrade().expect("it is being moved"),
+        }
     }
 
     /// Returns a hook that notes the time it was called at.
@@ -160,12 +173,24 @@ mod tests {
 
     #[test]
     fn stands_still_until_it_is_moved_and_never_goes_back() {
-        let (clock, at) = (ManualClock::starting_at(Time::from_nanos(1 << 60)), Time::from_nanos);
-        assert_eq!((clock.now(), ManualClock::default().now()), (at(1 << 60), Time::ZERO));
+        let (clock, at) = (
+            ManualClock::starting_at(Time::from_nanos(1 << 60)),
+            Time::from_nanos,
+        );
+        assert_eq!(
+            (clock.now(), ManualClock::default().now()),
+            (at(1 << 60), Time::ZERO)
+        );
         assert_eq!(clock.advance(SECOND), at(1 << 60) + SECOND);
         assert_eq!(clock.set(at(1 << 61)), at(1 << 61));
-        assert_eq!([clock.set(at(5)), clock.now(), clock.clone().now()], [at(1 << 61); 3]);
-        assert_eq!([Duration::MAX, SECOND].map(|by| clock.advance(by)), [Time::MAX; 2]);
+        assert_eq!(
+            [clock.set(at(5)), clock.now(), clock.clone().now()],
+            [at(1 << 61); 3]
+        );
+        assert_eq!(
+            [Duration::MAX, SECOND].map(|by| clock.advance(by)),
+            [Time::MAX; 2]
+        );
         assert_eq!(format!("{clock:?}"), "ManualClock { now: Time(never), .. }");
     }
 
@@ -183,7 +208,11 @@ mod tests {
         drop(kept);
         clock.advance(SECOND);
         assert_eq!(first.lock().unwrap().len(), 3);
-        assert_eq!(*second.lock().unwrap(), expected, "a hook that is gone is not called");
+        assert_eq!(
+            *second.lock().unwrap(),
+            expected,
+            "a hook that is gone is not called"
+        );
     }
 
     #[test]
@@ -209,7 +238,10 @@ mod tests {
         let _kept = hook(&shared, move || moves.send(()).unwrap());
         manual.advance(SECOND);
         assert!(Clock::is_virtual(&shared) && manual.is_virtual());
-        assert_eq!((Clock::now(&shared), moved.try_iter().count()), (Time::ZERO + SECOND, 1));
+        assert_eq!(
+            (Clock::now(&shared), moved.try_iter().count()),
+            (Time::ZERO + SECOND, 1)
+        );
     }
 
     #[test]
@@ -228,9 +260,18 @@ mod tests {
     #[test]
     fn a_panicking_hook_keeps_no_other_from_running() {
         let clock = ManualClock::new();
-        let ((first, _a), _b, (second, _c)) =
-            (note(&clock), hook(&clock, || panic!("the hook's own")), note(&clock));
-        assert_eq!(contain::call(|| clock.advance(SECOND)), Err("the hook's own".to_owned()));
-        assert_eq!((first.lock().unwrap().len(), second.lock().unwrap().len()), (1, 1));
+        let ((first, _a), _b, (second, _c)) = (
+            note(&clock),
+            hook(&clock, || panic!("the hook's own")),
+            note(&clock),
+        );
+        assert_eq!(
+            contain::call(|| clock.advance(SECOND)),
+            Err("the hook's own".to_owned())
+        );
+        assert_eq!(
+            (first.lock().unwrap().len(), second.lock().unwrap().len()),
+            (1, 1)
+        );
     }
 }

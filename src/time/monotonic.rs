@@ -40,7 +40,9 @@ impl MonotonicClock {
     #[inline]
     #[must_use]
     pub fn new() -> Self {
-        Self { origin: *ORIGIN.get_or_init(Instant::now) }
+        Self {
+            origin: *ORIGIN.get_or_init(Instant::now),
+        }
     }
 
     /// Returns the time of `instant` on this clock: [`Time::ZERO`] for an instant before the origin,
@@ -48,7 +50,9 @@ impl MonotonicClock {
     #[inline]
     #[must_use]
     pub fn time_of(&self, instant: Instant) -> Time {
-        Time::from_nanos(saturating_ns(instant.saturating_duration_since(self.origin)))
+        Time::from_nanos(saturating_ns(
+            instant.saturating_duration_since(self.origin),
+        ))
     }
 }
 

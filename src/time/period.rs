@@ -163,7 +163,10 @@ impl From<Duration> for Period {
     fn from(every: Duration) -> Self {
         let nanos = NonZeroU64::new(saturating_ns(every));
         let nanos = nanos.unwrap_or(NonZeroU64::MIN.saturating_add(999_999));
-        Self { nanos, kind: Kind::Rate(MissedTicks::Skip) }
+        Self {
+            nanos,
+            kind: Kind::Rate(MissedTicks::Skip),
+        }
     }
 }
 
@@ -193,7 +196,10 @@ mod tests {
             (139, [140, 149, 110]),
             (140, [150, 150, 110]),
         ] {
-            assert_eq!(ALL.map(|it| rate(10, it).next(time(100), time(now))), expected.map(time));
+            assert_eq!(
+                ALL.map(|it| rate(10, it).next(time(100), time(now))),
+                expected.map(time)
+            );
         }
     }
 
@@ -207,8 +213,14 @@ mod tests {
 
     #[test]
     fn a_duration_is_a_fixed_rate_that_skips_and_is_not_zero() {
-        assert_eq!(Period::from(Duration::from_nanos(10)), rate(10, MissedTicks::Skip));
-        assert_eq!(Period::from(Duration::ZERO), rate(1_000_000, MissedTicks::Skip));
+        assert_eq!(
+            Period::from(Duration::from_nanos(10)),
+            rate(10, MissedTicks::Skip)
+        );
+        assert_eq!(
+            Period::from(Duration::ZERO),
+            rate(1_000_000, MissedTicks::Skip)
+        );
         let refused = ALL.map(|missed| Period::fixed_rate(Duration::ZERO, missed));
         assert_eq!(refused, [Err(PeriodError::Zero); 3]);
         assert_eq!(Period::fixed_delay(Duration::ZERO), Err(PeriodError::Zero));
@@ -220,7 +232,10 @@ mod tests {
         assert_eq!(ever.length(), Duration::from_nanos(u64::MAX));
         assert_eq!(ever.next(time(1), time(1)), Time::MAX);
         for missed in ALL {
-            assert_eq!(rate(u64::MAX / 2, missed).next(time(u64::MAX - 1), Time::MAX), Time::MAX);
+            assert_eq!(
+                rate(u64::MAX / 2, missed).next(time(u64::MAX - 1), Time::MAX),
+                Time::MAX
+            );
             assert_eq!(rate(1, missed).next(Time::MAX, Time::MAX), Time::MAX);
         }
     }

@@ -291,7 +291,11 @@ impl TickRate {
         let excess = (1_u128 << bits) - tick_ns as u128;
         // `excess < d < 2^64`, so the quotient is at most 2^64 - 2 and the sum fits.
         let magic = ((excess << 64) / tick_ns as u128) as u64 + 1;
-        Self { tick_ns, magic, shift: bits - 1 }
+        Self {
+            tick_ns,
+            magic,
+            shift: bits - 1,
+        }
     }
 
     /// Returns the length of one tick.
@@ -317,7 +321,11 @@ impl TickRate {
         if deadline.0 > now.0 {
             return self.ceil(deadline.0);
         }
-        if delay.is_zero() { self.current(now) } else { Self::never() }
+        if delay.is_zero() {
+            self.current(now)
+        } else {
+            Self::never()
+        }
     }
 
     /// Returns the tick at which a timer for the time `deadline` may fire: rounds up, whether or not that
@@ -335,7 +343,11 @@ impl TickRate {
     #[inline]
     pub(crate) fn due(&self, deadline: Time, present: Time) -> u64 {
         let tick = self.deadline_at(deadline);
-        if deadline.has_passed(present) { tick.min(self.current(present)) } else { tick }
+        if deadline.has_passed(present) {
+            tick.min(self.current(present))
+        } else {
+            tick
+        }
     }
 
     /// Returns whether a timer for a point in time that has passed is to be due at once at the price of a clock
@@ -350,7 +362,11 @@ impl TickRate {
     #[inline]
     const fn ceil(&self, ns: u64) -> u64 {
         // For n >= 1, ceil(n / d) = floor((n - 1) / d) + 1.
-        if ns == u64::MAX { Self::never() } else { self.current(Time(ns - 1)) + 1 }
+        if ns == u64::MAX {
+            Self::never()
+        } else {
+            self.current(Time(ns - 1)) + 1
+        }
     }
 
     /// Returns [`NEVER`]. Apart, so that the usual case has no jump.
@@ -377,14 +393,29 @@ mod tests {
     fn times_saturate_at_both_ends() {
         let (second, ns) = (Duration::from_secs(1), Duration::from_nanos);
         let at = Time::ZERO + second;
-        assert_eq!([Time::MAX + second, Time::from_nanos(1) + Duration::MAX], [Time::MAX; 2]);
-        assert_eq!([Time::MAX - Duration::MAX, at - 2 * second], [Time::ZERO; 2]);
+        assert_eq!(
+            [Time::MAX + second, Time::from_nanos(1) + Duration::MAX],
+            [Time::MAX; 2]
+        );
+        assert_eq!(
+            [Time::MAX - Duration::MAX, at - 2 * second],
+            [Time::ZERO; 2]
+        );
         assert_eq!((at + second) - second, at);
         assert_eq!([Time::ZERO - at, at - Time::ZERO], [Duration::ZERO, second]);
-        assert_eq!(Time::MAX.saturating_duration_since(Time::ZERO), ns(u64::MAX));
-        assert_eq!([ns(u64::MAX), ns(u64::MAX) + ns(1)].map(saturating_ns), [u64::MAX; 2]);
+        assert_eq!(
+            Time::MAX.saturating_duration_since(Time::ZERO),
+            ns(u64::MAX)
+        );
+        assert_eq!(
+            [ns(u64::MAX), ns(u64::MAX) + ns(1)].map(saturating_ns),
+            [u64::MAX; 2]
+        );
         assert_eq!(format!("{at:?} {:?}", Time::MAX), "Time(1s) Time(never)");
-        assert_eq!(format!("{} {}", Time::ZERO + second / 2, Time::MAX), "500ms never");
+        assert_eq!(
+            format!("{} {}", Time::ZERO + second / 2, Time::MAX),
+            "500ms never"
+        );
     }
 
     const HOUR_NS: u64 = 3_600_000_000_000;

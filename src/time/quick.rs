@@ -53,13 +53,19 @@ impl Source for MonotonicClock {
 
 fn kernel_trusts_the_counter() -> bool {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    cfg!(all(target_arch = "x86_64", target_os = "linux", not(tickwheel_loom)))
-        && std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc")
+    cfg!(all(
+        target_arch = "x86_64",
+        target_os = "linux",
+        not(tickwheel_loom)
+    )) && std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc")
 }
 
 impl QuickClock {
     pub(crate) fn new(clock: MonotonicClock) -> Self {
-        Self { clock, trusted: *TRUSTED.get_or_init(kernel_trusts_the_counter) }
+        Self {
+            clock,
+            trusted: *TRUSTED.get_or_init(kernel_trusts_the_counter),
+        }
     }
 
     #[inline]
@@ -107,6 +113,9 @@ mod tests {
                 scope.spawn(move || never_behind_nor_far_ahead(clock, quick, 100_000));
             }
         });
-        assert!(computed > 0 || !kernel_trusts_the_counter(), "nothing was computed");
+        assert!(
+            computed > 0 || !kernel_trusts_the_counter(),
+            "nothing was computed"
+        );
     }
 }

@@ -24,7 +24,12 @@ pub(crate) struct Recurrence {
 
 impl Recurrence {
     pub(crate) const fn new(first: Deadline, period: Period, rate: TickRate) -> Self {
-        Self { period, coming: first, rate, rests: false }
+        Self {
+            period,
+            coming: first,
+            rate,
+            rests: false,
+        }
     }
 
     /// Returns the tick of the coming deadline.
@@ -45,7 +50,10 @@ impl Recurrence {
     }
 
     fn go_on_to(&mut self, nominal: Time) {
-        self.coming = Deadline { nominal, tick: self.rate.deadline_at(nominal) };
+        self.coming = Deadline {
+            nominal,
+            tick: self.rate.deadline_at(nominal),
+        };
     }
 
     /// Moves the coming deadline; the later ones are counted from it.
@@ -57,7 +65,10 @@ impl Recurrence {
     /// Like [`move_to`](Self::move_to), where only the tick is known.
     #[cfg(feature = "threads")]
     pub(crate) const fn move_to_tick(&mut self, tick: u64) {
-        self.move_to(Deadline { nominal: self.rate.start_of(tick), tick });
+        self.move_to(Deadline {
+            nominal: self.rate.start_of(tick),
+            tick,
+        });
     }
 
     /// Counts a fixed delay from `ended`, the end of the call; false if that changes nothing, or the handler has moved

@@ -25,7 +25,9 @@ impl Grid {
     /// Returns the first point at or after `time`; [`Time::MAX`] beyond the scale.
     #[inline]
     pub(crate) const fn round_up(self, time: Time) -> Time {
-        let Some(step) = 1u64.checked_shl(self.0 as u32) else { return time };
+        let Some(step) = 1u64.checked_shl(self.0 as u32) else {
+            return time;
+        };
         let below = step - 1;
         match time.as_nanos().checked_add(below) {
             Some(nanos) => Time::from_nanos(nanos & !below),
@@ -42,7 +44,8 @@ impl TickRate {
         if next == Time::MAX {
             return next;
         }
-        self.start_of(self.current(next.saturating_add(slack))).max(next)
+        self.start_of(self.current(next.saturating_add(slack)))
+            .max(next)
     }
 }
 
@@ -74,13 +77,23 @@ mod tests {
     fn without_a_slack_a_time_stays_and_never_stays_never() {
         let at = Time::from_nanos;
         let [none, least] = [Duration::ZERO, Duration::from_nanos(1)].map(Grid::within);
-        assert!(none == least && none != Grid::EXACT, "refused, and not only not asked for");
+        assert!(
+            none == least && none != Grid::EXACT,
+            "refused, and not only not asked for"
+        );
         for grid in [Grid::EXACT, none] {
             let times = [0, 1, 17, u64::MAX].map(at);
             assert_eq!(times.map(|time| grid.round_up(time)), times);
         }
         let second = Grid::within(Duration::from_secs(1));
-        assert_eq!(second.round_up(at(1)), at(1 << 29), "the power of two below");
-        assert_eq!(Grid::within(Duration::MAX).round_up(at((1 << 63) + 1)), Time::MAX);
+        assert_eq!(
+            second.round_up(at(1)),
+            at(1 << 29),
+            "the power of two below"
+        );
+        assert_eq!(
+            Grid::within(Duration::MAX).round_up(at((1 << 63) + 1)),
+            Time::MAX
+        );
     }
 }

@@ -34,7 +34,10 @@ impl TimeSource {
     pub(crate) fn of(clock: Option<AnyClock>) -> Self {
         let Some(clock) = clock else {
             let clock = MonotonicClock::new();
-            return Self::Monotonic { clock, quick: QuickClock::new(clock) };
+            return Self::Monotonic {
+                clock,
+                quick: QuickClock::new(clock),
+            };
         };
         Self::Custom {
             longest_sleep: clock.get().and_then(|clock| clock.longest_sleep()),
@@ -49,8 +52,11 @@ impl TimeSource {
         match self {
             Self::Monotonic { clock, .. } => Clock::now(clock),
             Self::Custom { clock, latest, .. } => {
-                let now =
-                    if let Some(clock) = clock.get() { (**clock).now().as_nanos() } else { 0 };
+                let now = if let Some(clock) = clock.get() {
+                    (**clock).now().as_nanos()
+                } else {
+                    0
+                };
                 // ORDERING: Relaxed: one word's modification order is all that is asked for.
                 let before = latest.load(Ordering::Relaxed);
                 if now <= before {
@@ -104,15 +110,25 @@ impl TimeSource {
 
     /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
     pub(crate) fn time(&self, rate: &TickRate, when: When) -> Time {
-        when.deadline(rate, || self.start_of_delay(), |instant| self.time_of(instant), |_| 0)
-            .nominal
+        when.deadline(
+            rate,
+            || self.start_of_delay(),
+            |instant| self.time_of(instant),
+            |_| 0,
+        )
+        .nominal
     }
 
     /// Returns the deadline of a timer that is set now, and its tick.
     #[inline(always)] // see `When::deadline`
     pub(crate) fn deadline(&self, rate: &TickRate, when: When) -> Deadline {
         let tick_of = |point| Self::tick_of(rate, point, || self.now());
-        when.deadline(rate, || self.start_of_delay(), |instant| self.time_of(instant), tick_of)
+        when.deadline(
+            rate,
+            || self.start_of_delay(),
+            |instant| self.time_of(instant),
+            tick_of,
+        )
     }
 
     /// Returns the tick of a point in time: rounded up, unless ticks are coarse and it has passed. The present is not
@@ -151,11 +167,19 @@ impl TimeSource {
         let present = || *present.get_or_init(|| self.present());
         let tick = |when: When| {
             let tick_of = |point| Self::tick_of(rate, point, || present().1);
-            when.deadline(rate, start, |instant| self.time_of_beside(instant, present), tick_of)
-                .tick
+            when.deadline(
+                rate,
+                start,
+                |instant| self.time_of_beside(instant, present),
+                tick_of,
+            )
+            .tick
         };
         // A tick takes less room than what it is made of, and takes its place: this allocates nothing.
-        let timers = timers.into_iter().map(|(when, payload)| (tick(when), payload)).collect();
+        let timers = timers
+            .into_iter()
+            .map(|(when, payload)| (tick(when), payload))
+            .collect();
         if all { Ok(timers) } else { Err(timers) }
     }
 
@@ -169,7 +193,10 @@ impl TimeSource {
     /// Returns a sleep of `sleep` by this clock, or the part of it after which the clock is to be read again.
     pub(crate) fn bounded(&self, sleep: Duration) -> Duration {
         match self {
-            Self::Custom { longest_sleep: Some(longest), .. } => sleep.min(*longest),
+            Self::Custom {
+                longest_sleep: Some(longest),
+                ..
+            } => sleep.min(*longest),
             _ => sleep,
         }
     }
@@ -188,7 +215,9 @@ type Ticks<T> = Vec<(u64, T)>;
 
 /// Collects an iterator's items, and whether that is all. It is asked for nothing that there is no room for.
 fn collected<W: Into<When>, T>(timers: impl IntoIterator<Item = (W, T)>) -> (Vec<(When, T)>, bool) {
-    let mut timers = timers.into_iter().map(|(when, payload)| (when.into(), payload));
+    let mut timers = timers
+        .into_iter()
+        .map(|(when, payload)| (when.into(), payload));
     let mut collected = Vec::new();
     loop {
         let (least, most) = timers.size_hint();
@@ -199,7 +228,9 @@ fn collected<W: Into<When>, T>(timers: impl IntoIterator<Item = (W, T)>) -> (Vec
             return (collected, false);
         }
         while collected.len() < collected.capacity() {
-            let Some(timer) = timers.next() else { return (collected, true) };
+            let Some(timer) = timers.next() else {
+                return (collected, true);
+            };
             collected.push(timer);
         }
     }

@@ -16,7 +16,10 @@ mod tests {
     #[test]
     fn timeouts_are_rounded_up_to_milliseconds() {
         let ms = |nanos| whole_ms(Some(Duration::from_nanos(nanos)));
-        assert_eq!([ms(0), ms(1), ms(999_999), ms(1_000_000), ms(1_000_001)], [0, 1, 1, 1, 2]);
+        assert_eq!(
+            [ms(0), ms(1), ms(999_999), ms(1_000_000), ms(1_000_001)],
+            [0, 1, 1, 1, 2]
+        );
         assert_eq!(whole_ms(None), -1);
         assert_eq!(whole_ms(Some(Duration::MAX)), i32::MAX);
     }

@@ -161,12 +161,18 @@ impl When {
             }
             Kind::After(grid, delay) => {
                 let nominal = grid.round_up(start().saturating_add(delay));
-                return Deadline { nominal, tick: rate.deadline_at(nominal) };
+                return Deadline {
+                    nominal,
+                    tick: rate.deadline_at(nominal),
+                };
             }
             Kind::At(grid, time) => grid.round_up(time),
             Kind::AtInstant(grid, instant) => grid.round_up(time_of(instant)),
         };
-        Deadline { nominal: point, tick: tick_of(point) }
+        Deadline {
+            nominal: point,
+            tick: tick_of(point),
+        }
     }
 
     /// Returns whether this is a delay of zero: due at once at any time.
@@ -207,7 +213,10 @@ impl From<Instant> for When {
 mod tests {
     use super::*;
 
-    const _: () = assert!(size_of::<When>() <= 24, "a `When` takes no more room for its slack");
+    const _: () = assert!(
+        size_of::<When>() <= 24,
+        "a `When` takes no more room for its slack"
+    );
 
     fn never<R>(_: Instant) -> R {
         panic!("no instant was given")
@@ -229,7 +238,10 @@ mod tests {
         };
         for when in [When::from(at), When::from(instant)] {
             let tick_of = |point| if point == at { 17 } else { panic!("{point}") };
-            assert_eq!(told(when.deadline(&rate, no_start, time_of, tick_of)), (at, 17));
+            assert_eq!(
+                told(when.deadline(&rate, no_start, time_of, tick_of)),
+                (at, 17)
+            );
         }
     }
 
@@ -244,7 +256,11 @@ mod tests {
         };
         let point = Time::from_nanos(3 << 26); // 201.3 ms; 2^26 ns are 67 ms
         let instant = Instant::now();
-        let kinds = [When::from(ms(150)), When::from(now + ms(150)), When::from(instant)];
+        let kinds = [
+            When::from(ms(150)),
+            When::from(now + ms(150)),
+            When::from(instant),
+        ];
         for when in kinds.map(|when| when.with_slack(slack)) {
             assert_eq!(deadline(when), (point, 202));
         }

@@ -47,7 +47,11 @@ impl<T> BatchError<T> {
         accepted: Vec<Key<T>>,
         refused: Vec<(Time, T)>,
     ) -> Self {
-        Self { kind, accepted, refused: Exclusive::new(refused) }
+        Self {
+            kind,
+            accepted,
+            refused: Exclusive::new(refused),
+        }
     }
 
     /// Creates an error from the ticks of the refused timers.
@@ -97,7 +101,12 @@ debug_fields!([T] BatchError<T>, "BatchError", it, kind: it.kind, accepted: it.a
 
 impl<T> fmt::Display for BatchError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} timers of the batch were accepted, then: {}", self.accepted.len(), self.kind)
+        write!(
+            f,
+            "{} timers of the batch were accepted, then: {}",
+            self.accepted.len(),
+            self.kind
+        )
     }
 }
 

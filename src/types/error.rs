@@ -224,7 +224,10 @@ pub(crate) type Scheduled<T, N = Key<T>> = Result<N, ScheduleError<T>>;
 
 impl<T> ScheduleError<T> {
     pub(crate) const fn new(kind: ScheduleErrorKind, payload: T) -> Self {
-        Self { kind, payload: Exclusive::new(payload) }
+        Self {
+            kind,
+            payload: Exclusive::new(payload),
+        }
     }
 
     /// Creates the error of a timer for which there is no memory.

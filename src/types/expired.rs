@@ -82,14 +82,41 @@ impl<T> Expired<T> {
     /// }
     /// ```
     pub fn split(self) -> (T, Expired<()>) {
-        let Self { payload, key, deadline, lateness, shard } = self;
+        let Self {
+            payload,
+            key,
+            deadline,
+            lateness,
+            shard,
+        } = self;
         let key = Key::from_raw(key.to_raw());
-        (payload, Expired { payload: (), key, deadline, lateness, shard })
+        (
+            payload,
+            Expired {
+                payload: (),
+                key,
+                deadline,
+                lateness,
+                shard,
+            },
+        )
     }
 
     /// Returns the same timer with another payload; this one is dropped.
     pub fn with_payload<U>(self, payload: U) -> Expired<U> {
-        let Expired { key, deadline, lateness, shard, .. } = self.split().1;
-        Expired { payload, key: Key::from_raw(key.to_raw()), deadline, lateness, shard }
+        let Expired {
+            key,
+            deadline,
+            lateness,
+            shard,
+            ..
+        } = self.split().1;
+        Expired {
+            payload,
+            key: Key::from_raw(key.to_raw()),
+            deadline,
+            lateness,
+            shard,
+        }
     }
 }

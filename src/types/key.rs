@@ -106,9 +106,10 @@ impl RawKey {
     pub const fn from_bits(bits: u128) -> Option<Self> {
         let inverted = NonZeroU32::new(!(bits as u32));
         match inverted {
-            Some(inverted) if bits >> 96 == 0 => {
-                Some(Self { packed: (bits >> 32) as u64, inverted })
-            }
+            Some(inverted) if bits >> 96 == 0 => Some(Self {
+                packed: (bits >> 32) as u64,
+                inverted,
+            }),
             _ => None,
         }
     }
@@ -129,7 +130,10 @@ impl<T> Key<T> {
             Some(inverted) => inverted,
             None => never_used(),
         };
-        Self { raw: RawKey { packed, inverted }, payload: PhantomData }
+        Self {
+            raw: RawKey { packed, inverted },
+            payload: PhantomData,
+        }
     }
 
     /// Returns the key without its payload's type.
@@ -144,7 +148,10 @@ impl<T> Key<T> {
     #[inline]
     #[must_use]
     pub const fn from_raw(raw: RawKey) -> Self {
-        Self { raw, payload: PhantomData }
+        Self {
+            raw,
+            payload: PhantomData,
+        }
     }
 
     /// Returns the shard that owns the timer, counted from 0.
@@ -202,7 +209,13 @@ impl<T> Hash for Key<T> {
 /// `shard:index#generation`, the last one in hexadecimal.
 impl fmt::Display for RawKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}#{:x}", self.shard(), self.index(), self.generation())
+        write!(
+            f,
+            "{}:{}#{:x}",
+            self.shard(),
+            self.index(),
+            self.generation()
+        )
     }
 }
 
@@ -233,19 +246,31 @@ mod tests {
 
     #[test]
     fn packs_every_part() {
-        let keys = [(0, 0, 0), (u16::MAX, u32::MAX - 1, TOP), (7, 1 << 31, 1 << 45)];
+        let keys = [
+            (0, 0, 0),
+            (u16::MAX, u32::MAX - 1, TOP),
+            (7, 1 << 31, 1 << 45),
+        ];
         for (shard, index, generation) in keys {
             let key: Key<String> = Key::new(shard, index, generation);
             let parts = (key.shard() as u16, key.index(), key.generation());
             assert_eq!(parts, (shard, index, generation));
-            assert_eq!(RawKey::from_bits(key.to_raw().to_bits()).map(Key::from_raw), Some(key));
+            assert_eq!(
+                RawKey::from_bits(key.to_raw().to_bits()).map(Key::from_raw),
+                Some(key)
+            );
         }
-        assert_eq!((size_of::<Key<String>>(), size_of::<Option<Key<String>>>()), (12, 12));
+        assert_eq!(
+            (size_of::<Key<String>>(), size_of::<Option<Key<String>>>()),
+            (12, 12)
+        );
     }
 
     #[test]
     fn a_number_that_is_no_key_is_refused() {
-        let most = Key::<()>::new(u16::MAX, u32::MAX - 1, TOP).to_raw().to_bits();
+        let most = Key::<()>::new(u16::MAX, u32::MAX - 1, TOP)
+            .to_raw()
+            .to_bits();
         assert_eq!(RawKey::from_bits(most).map(RawKey::to_bits), Some(most));
         for other in [most + 1, u128::from(u32::MAX), 1 << 96, u128::MAX] {
             assert_eq!(RawKey::from_bits(other), None, "{other:x}");
@@ -256,6 +281,9 @@ mod tests {
     fn it_is_shown_with_its_parts() {
         let key: Key<u8> = Key::new(3, 17, 0xa5);
         assert_eq!(format!("{key} {key:?}"), "3:17#a5 Key(3:17#a5)");
-        assert_eq!(format!("{} {:?}", key.to_raw(), key.to_raw()), "3:17#a5 RawKey(3:17#a5)");
+        assert_eq!(
+            format!("{} {:?}", key.to_raw(), key.to_raw()),
+            "3:17#a5 RawKey(3:17#a5)"
+        );
     }
 }

@@ -9,7 +9,11 @@ use crate::sync::process::{AtomicUsize, Ordering};
 /// generation that it does not name.
 pub(crate) fn generation_seed() -> u64 {
     // Models must do the same in every run.
-    if cfg!(tickwheel_loom) { 0 } else { random() & ((1 << GENERATION_BITS) - 1) }
+    if cfg!(tickwheel_loom) {
+        0
+    } else {
+        random() & ((1 << GENERATION_BITS) - 1)
+    }
 }
 
 /// Returns a count, well mixed, from a place that the operating system chooses where there is one.
@@ -35,7 +39,9 @@ mod tests {
     fn salts_differ_in_all_their_bits() {
         let seeds: HashSet<u64> = (0..1000).map(|_| generation_seed()).collect();
         assert_eq!(seeds.len(), 1000);
-        let (any, all) = seeds.iter().fold((0, u64::MAX), |(any, all), s| (any | s, all & s));
+        let (any, all) = seeds
+            .iter()
+            .fold((0, u64::MAX), |(any, all), s| (any | s, all & s));
         assert_eq!((any, all), ((1 << GENERATION_BITS) - 1, 0));
     }
 }

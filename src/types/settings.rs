@@ -141,14 +141,22 @@ impl Settings {
 
     /// Checks everything but the wheel, which checks itself; returns the length of a tick.
     pub(crate) fn check(&self) -> Result<TickRate, BuildError> {
-        let Self { tick, max_pending, budget: Budget { drain, fire, sweep }, .. } = *self;
+        let Self {
+            tick,
+            max_pending,
+            budget: Budget { drain, fire, sweep },
+            ..
+        } = *self;
         if !(MIN_TICK..=MAX_TICK).contains(&tick) {
             return Err(BuildError::TickOutOfRange { tick });
         }
         if max_pending == Some(0) {
             return Err(BuildError::ZeroMaxPending);
         }
-        match [("drain", drain), ("fire", fire), ("sweep", sweep)].iter().find(|part| part.1 == 0) {
+        match [("drain", drain), ("fire", fire), ("sweep", sweep)]
+            .iter()
+            .find(|part| part.1 == 0)
+        {
             Some(&(which, _)) => Err(BuildError::ZeroBudget { which }),
             None => Ok(TickRate::new(saturating_ns(tick))),
         }

@@ -48,7 +48,11 @@ impl Default for Budget {
 impl Budget {
     /// Makes the default budget: 100 000 messages, 4096 due entries, 4096 swept ones.
     pub const fn new() -> Self {
-        Self { drain: 100_000, fire: 4096, sweep: 4096 }
+        Self {
+            drain: 100_000,
+            fire: 4096,
+            sweep: 4096,
+        }
     }
 
     /// Sets [`drain`](Self::drain).
@@ -72,7 +76,11 @@ impl Budget {
     /// Raises each part to at least one, with which every turn makes progress.
     pub(crate) fn at_least_one(self) -> Self {
         let Self { drain, fire, sweep } = self;
-        Self { drain: drain.max(1), fire: fire.max(1), sweep: sweep.max(1) }
+        Self {
+            drain: drain.max(1),
+            fire: fire.max(1),
+            sweep: sweep.max(1),
+        }
     }
 }
 

@@ -32,9 +32,9 @@ impl AnyWheel {
     pub(crate) fn new(kind: WheelKind) -> Result<Self, BuildError> {
         match kind {
             WheelKind::Hierarchical => Ok(Self::Hierarchical(Hierarchical::new())),
-            WheelKind::Hashed { buckets: buckets @ 1..=MAX_BUCKETS } => {
-                Ok(Self::Hashed(Hashed::new(buckets)))
-            }
+            WheelKind::Hashed {
+                buckets: buckets @ 1..=MAX_BUCKETS,
+            } => Ok(Self::Hashed(Hashed::new(buckets))),
             WheelKind::Hashed { buckets } => Err(BuildError::BucketsOutOfRange { buckets }),
         }
     }

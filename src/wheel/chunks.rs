@@ -45,7 +45,15 @@ impl<const N: usize> Chunk<N> {
     const EMPTY: Self = {
         assert!(N < 64 && (N + 1).is_power_of_two());
         assert!(size_of::<Self>() == (N + 1) * size_of::<Entry>());
-        Self { next: NIL, len: 0, entries: [Entry { deadline: 0, index: 0, mark: 0 }; N] }
+        Self {
+            next: NIL,
+            len: 0,
+            entries: [Entry {
+                deadline: 0,
+                index: 0,
+                mark: 0,
+            }; N],
+        }
     };
 
     /// Returns the filled part.
@@ -76,7 +84,11 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) const EMPTY: Self = Self { min: u64::MAX, head: NIL, tail: NIL };
+    pub(super) const EMPTY: Self = Self {
+        min: u64::MAX,
+        head: NIL,
+        tail: NIL,
+    };
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -136,7 +148,10 @@ impl<const N: usize> Chunks<N> {
     #[must_use]
     pub(super) fn try_push(&mut self, bucket: &mut Bucket, entry: Entry) -> bool {
         // An empty bucket's tail is `NIL`, which no segment contains: one test answers both questions.
-        if let Some(segment) = self.segments.get_mut((bucket.tail >> SEGMENT_BITS) as usize) {
+        if let Some(segment) = self
+            .segments
+            .get_mut((bucket.tail >> SEGMENT_BITS) as usize)
+        {
             if let Some(chunks) = &mut segment.chunks {
                 let tail = &mut chunks[bucket.tail as usize % SEGMENT_CHUNKS];
                 if let Some(place) = tail.entries.get_mut(tail.len as usize) {
@@ -153,7 +168,9 @@ impl<const N: usize> Chunks<N> {
     #[cold]
     #[inline(never)]
     fn push_in_new_chunk(&mut self, bucket: &mut Bucket, entry: Entry) -> bool {
-        let Some(id) = self.allocate() else { return false };
+        let Some(id) = self.allocate() else {
+            return false;
+        };
         let chunk = self.chunk_mut(id);
         chunk.next = NIL;
         chunk.len = 1;
@@ -199,7 +216,14 @@ impl<const N: usize> Chunks<N> {
         if bucket.is_empty() {
             *bucket = Bucket::EMPTY;
         }
-        Some((tick, Bucket { min: tick, head, tail: head }))
+        Some((
+            tick,
+            Bucket {
+                min: tick,
+                head,
+                tail: head,
+            },
+        ))
     }
 
     /// Removes the first chunk of `bucket` and returns a copy of it.
@@ -251,13 +275,19 @@ impl<const N: usize> Chunks<N> {
 
     pub(super) fn chunk(&self, id: u32) -> &Chunk<N> {
         let segment = &self.segments[(id >> SEGMENT_BITS) as usize];
-        let chunks = segment.chunks.as_ref().expect("a chain only names chunks of held segments");
+        let chunks = segment
+            .chunks
+            .as_ref()
+            .expect("a chain only names chunks of held segments");
         &chunks[id as usize % SEGMENT_CHUNKS]
     }
 
     pub(super) fn chunk_mut(&mut self, id: u32) -> &mut Chunk<N> {
         let segment = &mut self.segments[(id >> SEGMENT_BITS) as usize];
-        let chunks = segment.chunks.as_mut().expect("a chain only names chunks of held segments");
+        let chunks = segment
+            .chunks
+            .as_mut()
+            .expect("a chain only names chunks of held segments");
         &mut chunks[id as usize % SEGMENT_CHUNKS]
     }
 
@@ -266,7 +296,10 @@ impl<const N: usize> Chunks<N> {
         let number = self.with_room.first().or_else(|| self.grow())?;
         let segment = &mut self.segments[number];
         let place = segment.free_head;
-        let chunks = segment.chunks.as_ref().expect("a segment with room holds memory");
+        let chunks = segment
+            .chunks
+            .as_ref()
+            .expect("a segment with room holds memory");
         segment.free_head = chunks[place as usize].next;
         segment.free -= 1;
         if segment.free == 0 {
@@ -281,7 +314,10 @@ impl<const N: usize> Chunks<N> {
     pub(super) fn release(&mut self, id: u32) -> u32 {
         let number = (id >> SEGMENT_BITS) as usize;
         let segment = &mut self.segments[number];
-        let chunks = segment.chunks.as_mut().expect("a chain only names chunks of held segments");
+        let chunks = segment
+            .chunks
+            .as_mut()
+            .expect("a chain only names chunks of held segments");
         let link = &mut chunks[id as usize % SEGMENT_CHUNKS].next;
         let next = core::mem::replace(link, segment.free_head);
         segment.free_head = id % SEGMENT_CHUNKS as u32;
@@ -309,12 +345,21 @@ impl<const N: usize> Chunks<N> {
             return None;
         }
         let mut chunks = Piece::filled(SEGMENT_CHUNKS, Chunk::EMPTY)?;
-        chunks.iter_mut().zip(1..).for_each(|(chunk, next)| chunk.next = next);
+        chunks
+            .iter_mut()
+            .zip(1..)
+            .for_each(|(chunk, next)| chunk.next = next);
         // The first one makes places for a quarter of a million entries.
-        self.segments.try_reserve(if number == 0 { 64 } else { 1 }).ok()?;
+        self.segments
+            .try_reserve(if number == 0 { 64 } else { 1 })
+            .ok()?;
         self.with_room.try_reserve(number)?;
         if vacant.is_none() {
-            self.segments.push(Segment { chunks: None, free_head: 0, free: 0 });
+            self.segments.push(Segment {
+                chunks: None,
+                free_head: 0,
+                free: 0,
+            });
         }
         let segment = &mut self.segments[number];
         segment.chunks = chunks.into_array();
@@ -340,7 +385,11 @@ impl<const N: usize> Chunks<N> {
                 self.segments[number].chunks = None;
             }
         }
-        while self.segments.last().is_some_and(|segment| segment.chunks.is_none()) {
+        while self
+            .segments
+            .last()
+            .is_some_and(|segment| segment.chunks.is_none())
+        {
             self.segments.pop();
         }
     }

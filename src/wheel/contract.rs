@@ -104,7 +104,11 @@ pub trait Wheel {
     fn sweep(&mut self, budget: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> Sweep {
         self.sweep_batches(budget, &mut |entries| {
             let dead = |(place, entry): (usize, &Entry)| u64::from(is_dead(*entry)) << place;
-            entries.iter().enumerate().map(dead).fold(0, |mask, bit| mask | bit)
+            entries
+                .iter()
+                .enumerate()
+                .map(dead)
+                .fold(0, |mask, bit| mask | bit)
         })
     }
 

@@ -49,7 +49,10 @@ impl Fifo {
         if self.bucket.is_empty() {
             return None;
         }
-        self.chunks.chunk(self.bucket.head).entries().get(self.taken)
+        self.chunks
+            .chunk(self.bucket.head)
+            .entries()
+            .get(self.taken)
     }
 
     /// Drops entries at the front until one is live.
@@ -64,7 +67,11 @@ impl Fifo {
         }
         let head = self.bucket.head;
         let entries = &self.chunks.chunk(head).entries()[self.taken..];
-        let count = entries.iter().take(limit).take_while(|entry| wanted(entry)).count();
+        let count = entries
+            .iter()
+            .take(limit)
+            .take_while(|entry| wanted(entry))
+            .count();
         let left = entries.len() - count;
         self.len -= count;
         self.taken += count;
@@ -115,13 +122,23 @@ impl Wheel for Fifo {
     }
 
     fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
-        let mut report = Sweep { examined: 0, removed: 0, cycle_done: false };
+        let mut report = Sweep {
+            examined: 0,
+            removed: 0,
+            cycle_done: false,
+        };
         while report.examined < budget && !report.cycle_done {
-            let taken = if self.pass.is_at_head() { core::mem::take(&mut self.taken) } else { 0 };
-            let step = self.pass.step(&mut self.chunks, &mut self.bucket, |chunks, id| {
-                let asked = &chunks.chunk(id).entries()[taken..];
-                ((1 << taken) - 1) | is_dead(asked) << taken
-            });
+            let taken = if self.pass.is_at_head() {
+                core::mem::take(&mut self.taken)
+            } else {
+                0
+            };
+            let step = self
+                .pass
+                .step(&mut self.chunks, &mut self.bucket, |chunks, id| {
+                    let asked = &chunks.chunk(id).entries()[taken..];
+                    ((1 << taken) - 1) | is_dead(asked) << taken
+                });
             report.examined += step.examined - taken;
             report.removed += step.removed - taken;
             report.cycle_done = step.cycle_done;
@@ -215,7 +232,13 @@ mod tests {
     #[test]
     fn a_sweep_goes_on_while_the_front_leaves() {
         let mut fifo = Fifo::new();
-        (0..1_000).for_each(|n| fifo.insert(Entry { deadline: n, index: n as u32, mark: 0 }));
+        (0..1_000).for_each(|n| {
+            fifo.insert(Entry {
+                deadline: n,
+                index: n as u32,
+                mark: 0,
+            })
+        });
         let (mut due, mut swept) = (Vec::new(), 0);
         for to in 0..100 {
             let sweep = fifo.sweep_batches(31, &mut dead);

@@ -79,7 +79,11 @@ impl Hashed {
         if first != 0 {
             return Some(word * 64 + first.trailing_zeros() as usize);
         }
-        let rest = self.occupied[word + 1..].iter().position(|word| *word != 0)? + word + 1;
+        let rest = self.occupied[word + 1..]
+            .iter()
+            .position(|word| *word != 0)?
+            + word
+            + 1;
         Some(rest * 64 + self.occupied[rest].trailing_zeros() as usize)
     }
 
@@ -90,7 +94,10 @@ impl Hashed {
         let start = self.bucket_of(next);
         let (mut earliest, mut at, mut wrapped) = (u64::MAX, start, false);
         loop {
-            match self.occupied_bucket_from(at).filter(|found| !wrapped || *found < start) {
+            match self
+                .occupied_bucket_from(at)
+                .filter(|found| !wrapped || *found < start)
+            {
                 Some(found) => {
                     let min = self.buckets[found].min;
                     if min.wrapping_sub(next) < ring {
@@ -131,7 +138,12 @@ impl Hashed {
             }
             self.sweeper.disturb(at + 1);
             let mut pass = open.unwrap_or(Pass::START);
-            let Self { chunks, ready, buckets, .. } = self;
+            let Self {
+                chunks,
+                ready,
+                buckets,
+                ..
+            } = self;
             let step = pass.step(chunks, &mut buckets[at], |chunks, id| {
                 let (chunk, mut mask) = (*chunks.chunk(id), 0);
                 for (place, entry) in chunk.entries().iter().enumerate() {
@@ -152,7 +164,9 @@ impl Hashed {
 
     /// Yields everything due up to `to`, which is not before the hand, and says whether more is due.
     fn advance_ring(&mut self, to: u64, left: &mut usize, due: &mut Vec<Entry>) -> bool {
-        let mut looks = left.saturating_mul(LOOKS_PER_YIELD).saturating_add(LOOKS_AT_LEAST);
+        let mut looks = left
+            .saturating_mul(LOOKS_PER_YIELD)
+            .saturating_add(LOOKS_AT_LEAST);
         loop {
             let tick = self.visit.map_or(self.earliest, |(tick, _)| tick);
             if tick > to || tick == u64::MAX {
@@ -172,7 +186,11 @@ impl Hashed {
         }
         self.sweeper.disturb(0);
         *left -= self.chunks.take(&mut self.never, *left, due, |_| ());
-        self.hand = if self.never.is_empty() { u64::MAX } else { u64::MAX - 1 };
+        self.hand = if self.never.is_empty() {
+            u64::MAX
+        } else {
+            u64::MAX - 1
+        };
         self.hand < to
     }
 }
@@ -181,7 +199,14 @@ impl Wheel for Hashed {
     #[inline(always)]
     fn try_insert(&mut self, entry: Entry) -> bool {
         let at = self.bucket_of(entry.deadline);
-        let Self { chunks, buckets, occupied, never, overdue, .. } = self;
+        let Self {
+            chunks,
+            buckets,
+            occupied,
+            never,
+            overdue,
+            ..
+        } = self;
         let inserted = if entry.deadline <= self.hand {
             chunks.try_push(overdue, entry)
         } else if entry.deadline == u64::MAX {
@@ -251,8 +276,9 @@ impl Sweepable<CHUNK_ENTRIES> for Hashed {
         if position == 0 && !self.never.is_empty() {
             return Some(0);
         }
-        if let Some(bucket) =
-            self.occupied_bucket_from(position.saturating_sub(1)).filter(|_| position < overdue)
+        if let Some(bucket) = self
+            .occupied_bucket_from(position.saturating_sub(1))
+            .filter(|_| position < overdue)
         {
             return Some(bucket + 1);
         }
@@ -274,7 +300,10 @@ impl Sweepable<CHUNK_ENTRIES> for Hashed {
     }
 
     fn update_occupancy(&mut self, position: usize) {
-        if let Some(bucket) = position.checked_sub(1).filter(|at| *at < self.buckets.len()) {
+        if let Some(bucket) = position
+            .checked_sub(1)
+            .filter(|at| *at < self.buckets.len())
+        {
             if self.buckets[bucket].is_empty() {
                 self.occupied[bucket / 64] &= !(1 << (bucket % 64));
             }

@@ -125,15 +125,22 @@ impl Hierarchical {
     #[inline]
     fn next_of_rings(&self, first: Option<Place>) -> Option<u64> {
         let next = first.map(|first| self.rings.buckets[first.bucket].min);
-        let Some(from) = self.cascading else { return next };
+        let Some(from) = self.cascading else {
+            return next;
+        };
         // An entry not yet moved may be due before all those that were moved.
-        next.into_iter().chain(self.rings.buckets[from.bucket].earliest()).min()
+        next.into_iter()
+            .chain(self.rings.buckets[from.bucket].earliest())
+            .min()
     }
 
     /// Inserts an entry that is due at or after `base` into the rings anchored there.
     #[inline(always)]
     fn insert(&mut self, base: u64, entry: Entry) {
-        if !self.rings.try_push(bucket_of(base, entry.deadline), &mut self.chunks, entry) {
+        if !self
+            .rings
+            .try_push(bucket_of(base, entry.deadline), &mut self.chunks, entry)
+        {
             no_memory();
         }
     }
@@ -145,7 +152,8 @@ impl Hierarchical {
         while *moves > 0 {
             let bucket = &mut self.rings.buckets[from.bucket];
             let cost = if let Some((tick, mut whole)) = self.chunks.pop_uniform(bucket) {
-                self.rings.append(bucket_of(from.start, tick), &mut self.chunks, &mut whole);
+                self.rings
+                    .append(bucket_of(from.start, tick), &mut self.chunks, &mut whole);
                 MOVES_PER_CHUNK
             } else if let Some(chunk) = self.chunks.pop(bucket) {
                 for entry in chunk.entries() {
@@ -179,7 +187,13 @@ impl Hierarchical {
         due: &mut Vec<Entry>,
     ) -> bool {
         self.sweeper.disturb(position_of(tick.bucket));
-        let Self { chunks, rings, backlog, tick_row, .. } = self;
+        let Self {
+            chunks,
+            rings,
+            backlog,
+            tick_row,
+            ..
+        } = self;
         let bucket = &mut rings.buckets[tick.bucket];
         tick_row.give(tick.start, chunks, bucket, backlog, left, due);
         let all = bucket.is_empty();
@@ -196,7 +210,14 @@ impl Hierarchical {
     #[inline(never)]
     fn yield_overdue(&mut self, limit: usize, due: &mut Vec<Entry>) -> usize {
         self.sweeper.disturb(OVERDUE);
-        let Self { chunks, overdue, backlog, overdue_row, hand, .. } = self;
+        let Self {
+            chunks,
+            overdue,
+            backlog,
+            overdue_row,
+            hand,
+            ..
+        } = self;
         let mut left = limit;
         overdue_row.give(*hand, chunks, overdue, backlog, &mut left, due);
         limit - left
@@ -215,7 +236,10 @@ impl Hierarchical {
             let next = self.next_of_rings(first);
             if let Some(start) = self.next_recent().filter(|&recent| recent <= to) {
                 if next.is_none_or(|next| start < next) {
-                    let recent = Place { bucket: recent_bucket_of(start), start };
+                    let recent = Place {
+                        bucket: recent_bucket_of(start),
+                        start,
+                    };
                     if *left == 0 || !self.yield_tick(recent, 0, left, due) {
                         return true;
                     }
@@ -276,9 +300,15 @@ impl Wheel for Hierarchical {
 
     #[inline]
     fn next_deadline(&self) -> Option<u64> {
-        let aside = self.overdue.earliest().into_iter().chain(self.backlog.earliest());
-        let in_time =
-            self.next_recent().into_iter().chain(self.next_of_rings(self.rings.first(self.base)));
+        let aside = self
+            .overdue
+            .earliest()
+            .into_iter()
+            .chain(self.backlog.earliest());
+        let in_time = self
+            .next_recent()
+            .into_iter()
+            .chain(self.next_of_rings(self.rings.first(self.base)));
         aside.chain(in_time).min()
     }
 
@@ -289,7 +319,9 @@ impl Wheel for Hierarchical {
         }
         let mut more = !self.overdue.is_empty();
         if !more && to >= self.hand {
-            let mut moves = budget.saturating_mul(MOVES_PER_YIELD).saturating_add(MOVES_AT_LEAST);
+            let mut moves = budget
+                .saturating_mul(MOVES_PER_YIELD)
+                .saturating_add(MOVES_AT_LEAST);
             more = self.advance_rings(to, &mut left, &mut moves, due);
         }
         self.len -= budget - left;
@@ -297,8 +329,16 @@ impl Wheel for Hierarchical {
     }
 
     fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
-        let Self { chunks, backlog, sweeper, len, .. } = self;
-        *len -= chunks.take(backlog, limit, due, |chunk| sweeper.released(BACKLOG, chunk));
+        let Self {
+            chunks,
+            backlog,
+            sweeper,
+            len,
+            ..
+        } = self;
+        *len -= chunks.take(backlog, limit, due, |chunk| {
+            sweeper.released(BACKLOG, chunk)
+        });
     }
 
     #[inline]

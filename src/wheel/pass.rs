@@ -20,7 +20,10 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    pub(super) const START: Self = Self { packed: NIL, min: u64::MAX };
+    pub(super) const START: Self = Self {
+        packed: NIL,
+        min: u64::MAX,
+    };
 
     /// Returns whether nothing of the bucket has been kept yet, so that the next step looks at its head.
     pub(super) const fn is_at_head(&self) -> bool {
@@ -45,9 +48,17 @@ impl Pass {
         bucket: &mut Bucket,
         remove: impl FnOnce(&mut Chunks<N>, u32) -> u64,
     ) -> Sweep {
-        let current = if self.packed == NIL { bucket.head } else { chunks.chunk(self.packed).next };
+        let current = if self.packed == NIL {
+            bucket.head
+        } else {
+            chunks.chunk(self.packed).next
+        };
         if current == NIL {
-            return Sweep { examined: 0, removed: 0, cycle_done: self.finish(bucket) };
+            return Sweep {
+                examined: 0,
+                removed: 0,
+                cycle_done: self.finish(bucket),
+            };
         }
         let mask = remove(chunks, current);
         let chunk = chunks.chunk(current);
@@ -65,7 +76,11 @@ impl Pass {
             self.pack(chunks, bucket, current, mask)
         };
         let cycle_done = next == NIL && self.finish(bucket);
-        Sweep { examined, removed: examined - kept, cycle_done }
+        Sweep {
+            examined,
+            removed: examined - kept,
+            cycle_done,
+        }
     }
 
     /// Removes what `mask` says from a chunk, fills the packed chunk up with what is left, and leaves the rest in
@@ -133,9 +148,11 @@ mod tests {
     /// Chunks that lose nothing are not moved, and yet half of the room is used at least.
     #[test]
     fn full_chunks_stay_and_others_are_packed_together() {
-        for (dead, chunks_left) in
-            [(0b000_011_000_011_u64, 4), (0b011_011_011_011, 2), (0b111_000_111_000, 2)]
-        {
+        for (dead, chunks_left) in [
+            (0b000_011_000_011_u64, 4),
+            (0b011_011_011_011, 2),
+            (0b111_000_111_000, 2),
+        ] {
             let (mut chunks, mut bucket) = (Small::default(), Bucket::EMPTY);
             (0..12).for_each(|n| chunks.push(&mut bucket, entry(n)));
             let mut pass = Pass::START;
@@ -144,14 +161,20 @@ mod tests {
                 entries.iter().enumerate().map(bit).sum()
             };
             while !pass
-                .step(&mut chunks, &mut bucket, |chunks, id| mask(chunks.chunk(id).entries()))
+                .step(&mut chunks, &mut bucket, |chunks, id| {
+                    mask(chunks.chunk(id).entries())
+                })
                 .cycle_done
             {}
             let kept: Vec<u64> = (0..12).filter(|n| dead >> n & 1 == 0).collect();
             assert_eq!(chunks.used(), chunks_left, "{dead:b}");
             assert_eq!(bucket.earliest(), kept.first().copied());
             chunks.push(&mut bucket, entry(12));
-            assert!(all(&mut chunks, &mut bucket).into_iter().eq(kept.into_iter().chain([12])));
+            assert!(
+                all(&mut chunks, &mut bucket)
+                    .into_iter()
+                    .eq(kept.into_iter().chain([12]))
+            );
         }
     }
 }

@@ -47,13 +47,19 @@ pub(super) trait Sweepable<const N: usize> {
             let (bucket, chunks) = self.bucket_mut(position);
             let popped = chunks.pop(bucket);
             self.update_occupancy(position);
-            popped.iter().flat_map(|chunk| chunk.entries()).for_each(|entry| f(*entry));
+            popped
+                .iter()
+                .flat_map(|chunk| chunk.entries())
+                .for_each(|entry| f(*entry));
         }
     }
 }
 
 impl Sweeper {
-    pub(super) const START: Self = Self { position: 0, pass: None };
+    pub(super) const START: Self = Self {
+        position: 0,
+        pass: None,
+    };
 
     /// Tells the sweeper that entries leave the bucket at `position` by another way.
     #[inline]
@@ -80,7 +86,11 @@ impl Sweeper {
         budget: usize,
         is_dead: DeadMask<'_>,
     ) -> Sweep {
-        let mut report = Sweep { examined: 0, removed: 0, cycle_done: false };
+        let mut report = Sweep {
+            examined: 0,
+            removed: 0,
+            cycle_done: false,
+        };
         loop {
             let Some(position) = wheel.occupied_from(self.position) else {
                 *self = Self::START;
@@ -98,13 +108,18 @@ impl Sweeper {
             }
             let mut pass = self.pass.unwrap_or(Pass::START);
             let (bucket, chunks) = wheel.bucket_mut(position);
-            let step = pass.step(chunks, bucket, |chunks, id| is_dead(chunks.chunk(id).entries()));
+            let step = pass.step(chunks, bucket, |chunks, id| {
+                is_dead(chunks.chunk(id).entries())
+            });
             report.examined += step.examined;
             report.removed += step.removed;
             self.pass = Some(pass);
             if step.cycle_done {
                 wheel.update_occupancy(position);
-                *self = Self { position: position + 1, pass: None };
+                *self = Self {
+                    position: position + 1,
+                    pass: None,
+                };
             }
         }
         report
@@ -127,7 +142,11 @@ pub(super) struct RunLimiter {
 impl RunLimiter {
     /// Creates a limiter whose runs are full with `limit` entries; at least one.
     pub(super) const fn of_at_most(limit: usize) -> Self {
-        Self { limit: if limit == 0 { 1 } else { limit }, of: 0, came: 0 }
+        Self {
+            limit: if limit == 0 { 1 } else { limit },
+            of: 0,
+            came: 0,
+        }
     }
 
     /// Yields up to `left` entries of a bucket, which belong to the row `of`, to `due`; another row begins anew. What is

@@ -36,7 +36,10 @@ fn a_handler_may_cancel_its_neighbour_in_the_same_bucket() {
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
             // Each cancels the one after it.
             if let Some(next) = mine.get().unwrap().get(expired.payload as usize + 1) {
-                assert_eq!(timer.cancel(*next).into_payload(), Some(expired.payload + 1));
+                assert_eq!(
+                    timer.cancel(*next).into_payload(),
+                    Some(expired.payload + 1)
+                );
             }
             log.push(expired);
         });
@@ -68,7 +71,9 @@ fn a_handler_that_schedules_zero_delay_for_ever_starves_nobody() {
             if at.drive == Drive::Manual {
                 timer.turn().unwrap();
             }
-            wait_until("the other timer has fired", || fired.len() == round as usize);
+            wait_until("the other timer has fired", || {
+                fired.len() == round as usize
+            });
         }
         go_on.store(false, Ordering::SeqCst);
         timer.stop().unwrap();
@@ -85,7 +90,9 @@ fn sharding_is_not_silently_off_under_a_restricted_affinity_mask() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mask = sched_getaffinity(None).unwrap();
-            let core = (0..CpuSet::MAX_CPU).find(|core| mask.is_set(*core)).unwrap();
+            let core = (0..CpuSet::MAX_CPU)
+                .find(|core| mask.is_set(*core))
+                .unwrap();
             let mut one = CpuSet::new();
             one.set(core);
             sched_setaffinity(None, &one).unwrap();
@@ -101,7 +108,12 @@ fn sharding_is_not_silently_off_under_a_restricted_affinity_mask() {
                 }
             });
             wait_until("all four have fired", || fired.len() == 4);
-            let used = timer.stats().shards.iter().filter(|shard| shard.fired == 1).count();
+            let used = timer
+                .stats()
+                .shards
+                .iter()
+                .filter(|shard| shard.fired == 1)
+                .count();
             assert_eq!(used, 4, "four threads, four shards, one core");
         });
     });

@@ -15,18 +15,28 @@ use tickwheel::{Drive, Expired, ManualClock, Routing, Time, Timer, WheelKind};
 /// to 4.
 fn each_wheel(test: impl Fn(&ManualClock, Timer<u64>, Fired)) {
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 3 }] {
-        let at = Setup { wheel, ..Setup::by_hand() };
+        let at = Setup {
+            wheel,
+            ..Setup::by_hand()
+        };
         let (timer, fired) = at.recording();
         test(&at.clock, timer, fired);
     }
 }
 
 fn wheels() -> [AnyWheel; 2] {
-    [AnyWheel::Hierarchical(Hierarchical::new()), AnyWheel::Hashed(Hashed::new(4))]
+    [
+        AnyWheel::Hierarchical(Hierarchical::new()),
+        AnyWheel::Hashed(Hashed::new(4)),
+    ]
 }
 
 fn entry(deadline: u64) -> Entry {
-    Entry { deadline, index: deadline as u32, mark: 0 }
+    Entry {
+        deadline,
+        index: deadline as u32,
+        mark: 0,
+    }
 }
 
 /// Advances without a budget; the deadlines that came due, in order.
@@ -41,10 +51,14 @@ fn advance(wheel: &mut impl Wheel, to: u64) -> Vec<u64> {
 fn kafka_rings_of_growing_ticks_take_any_delay() {
     for mut wheel in wheels() {
         // One in each ring, and on both sides of each border.
-        let mut deadlines: Vec<u64> =
-            (1..11).flat_map(|ring| [(1 << (6 * ring)) - 1, 1 << (6 * ring)]).collect();
+        let mut deadlines: Vec<u64> = (1..11)
+            .flat_map(|ring| [(1 << (6 * ring)) - 1, 1 << (6 * ring)])
+            .collect();
         deadlines.push(u64::MAX - 1);
-        deadlines.iter().rev().for_each(|deadline| wheel.insert(entry(*deadline)));
+        deadlines
+            .iter()
+            .rev()
+            .for_each(|deadline| wheel.insert(entry(*deadline)));
         for deadline in deadlines {
             assert_eq!(wheel.next_deadline(), Some(deadline));
             assert!(advance(&mut wheel, deadline - 1).is_empty());
@@ -60,7 +74,9 @@ fn kafka_and_netty_timers_that_are_due_already_all_run_at_once() {
     each_wheel(|clock, timer, fired| {
         clock.advance(secs(1));
         for id in 0..10 {
-            timer.schedule(Time::ZERO + ms(1000 - 100 * id), id).unwrap();
+            timer
+                .schedule(Time::ZERO + ms(1000 - 100 * id), id)
+                .unwrap();
         }
         timer.schedule_key(Duration::ZERO, 10).unwrap();
         assert_eq!(timer.turn(), Ok(11), "without waiting for a tick");
@@ -68,7 +84,9 @@ fn kafka_and_netty_timers_that_are_due_already_all_run_at_once() {
     });
     let (timer, fired) = recording(one_shard().tick(HOUR));
     timer.schedule(Duration::ZERO, 1).unwrap();
-    wait_until("it fires at once, although a tick is an hour", || fired.len() == 1);
+    wait_until("it fires at once, although a tick is an hour", || {
+        fired.len() == 1
+    });
 }
 
 #[test]
@@ -120,7 +138,9 @@ fn kafka_expired_buckets_reinsert_what_is_not_due_into_finer_rings() {
     let mut wheel = Hierarchical::new();
     // One bucket of the third ring (4096 ticks wide), and a bucket of the second within it.
     let deadlines = [8192, 8193, 8255, 8256, 8300, 12_287];
-    deadlines.iter().for_each(|deadline| wheel.insert(entry(*deadline)));
+    deadlines
+        .iter()
+        .for_each(|deadline| wheel.insert(entry(*deadline)));
     assert_eq!(advance(&mut wheel, 8192), [8192]);
     assert_eq!((wheel.len(), wheel.next_deadline()), (5, Some(8193)));
     assert_eq!(advance(&mut wheel, 8255), [8193, 8255]);
@@ -188,8 +208,9 @@ fn kafka_the_size_stays_right_while_tasks_move_between_rings() {
 #[test]
 fn kafka_cancelling_empties() {
     each_wheel(|clock, timer, fired| {
-        let keys: Vec<_> =
-            (0..100).map(|id| timer.schedule_key(ms(id * id), id).unwrap()).collect();
+        let keys: Vec<_> = (0..100)
+            .map(|id| timer.schedule_key(ms(id * id), id).unwrap())
+            .collect();
         assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
         assert_eq!(timer.pending(), 0);
         clock.advance(HOUR);
@@ -265,7 +286,11 @@ fn unlike_kafka_overflow_rings_are_not_created_on_demand() {
     for ring in 1..10 {
         wheel.insert(entry((1 << (6 * ring)) + (1 << (6 * (ring - 1)))));
     }
-    assert_eq!(wheel.held_bytes(), far, "a second entry of a ring costs nothing more");
+    assert_eq!(
+        wheel.held_bytes(),
+        far,
+        "a second entry of a ring costs nothing more"
+    );
     assert!(far - near < 64 * 1024, "{near} bytes, then {far}");
 }
 
@@ -285,5 +310,8 @@ fn kafka_closing_wakes_the_reaper_and_ends_its_thread() {
     timer.wait_idle();
     assert!(seen.upgrade().is_some());
     assert_eq!(timer.stop().unwrap().len(), 2);
-    assert!(seen.upgrade().is_none(), "the workers have gone, their handlers with them");
+    assert!(
+        seen.upgrade().is_none(),
+        "the workers have gone, their handlers with them"
+    );
 }

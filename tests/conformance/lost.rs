@@ -15,7 +15,9 @@ use tickwheel::{Builder, Expired, Key, ScheduleErrorKind, Timer, executor_fn};
 /// An engine that notes in the ledger what fires.
 fn noting(ledger: &Arc<Ledger>, builder: Builder) -> Timer<u64> {
     let fires = Arc::clone(ledger);
-    builder.build_with(move |expired: Expired<u64>| fires.fired(expired.payload)).unwrap()
+    builder
+        .build_with(move |expired: Expired<u64>| fires.fired(expired.payload))
+        .unwrap()
 }
 
 /// Schedules a timer, or notes that it was refused.
@@ -28,7 +30,11 @@ fn schedule(timer: &Timer<u64>, ledger: &Ledger, delay: Duration, id: u64) {
 
 /// Stops the engine and notes what it returns.
 fn stop(timer: &Timer<u64>, ledger: &Ledger) {
-    timer.stop().unwrap().into_iter().for_each(|unfired| ledger.returned(unfired.payload));
+    timer
+        .stop()
+        .unwrap()
+        .into_iter()
+        .for_each(|unfired| ledger.returned(unfired.payload));
 }
 
 #[test]
@@ -58,7 +64,10 @@ fn no_timer_is_lost_between_push_and_sleep() {
         while done.load(Ordering::Acquire) != id {
             looks += 1;
             if looks % 10_000 == 0 {
-                assert!(start.elapsed() < secs(20), "the wake-up for timer {id} was lost");
+                assert!(
+                    start.elapsed() < secs(20),
+                    "the wake-up for timer {id} was lost"
+                );
                 std::thread::yield_now();
             }
             std::hint::spin_loop();
@@ -109,7 +118,11 @@ fn a_cancel_may_race_the_hand_over_into_the_wheel() {
         scope.spawn(|| {
             // Cancels in the order of scheduling, right behind the owner that is filing them.
             for key in cancelled {
-                timer.cancel(key).into_payload().into_iter().for_each(|id| ledger.cancelled(id));
+                timer
+                    .cancel(key)
+                    .into_payload()
+                    .into_iter()
+                    .for_each(|id| ledger.cancelled(id));
             }
         });
         for id in 0..TIMERS {
@@ -124,7 +137,10 @@ fn a_cancel_may_race_the_hand_over_into_the_wheel() {
     });
     stop(&timer, &ledger);
     let ends = ledger.check();
-    assert!(ends.cancelled > TIMERS / 2 && ends.returned == TIMERS / 8, "{ends:?}");
+    assert!(
+        ends.cancelled > TIMERS / 2 && ends.returned == TIMERS / 8,
+        "{ends:?}"
+    );
     assert_eq!(timer.pending(), 0);
 }
 
@@ -141,15 +157,21 @@ fn cancelled_inside_the_tick_that_fires_it_counts_down_once() {
             }
         });
         for _ in 0..20 {
-            let scheduled: Vec<Key<u64>> =
-                (0..10).map(|id| timer.schedule_key(ms(1), id).unwrap()).collect();
-            timer.schedule_key(ms(1), 10).expect_err("the limit still holds");
+            let scheduled: Vec<Key<u64>> = (0..10)
+                .map(|id| timer.schedule_key(ms(1), id).unwrap())
+                .collect();
+            timer
+                .schedule_key(ms(1), 10)
+                .expect_err("the limit still holds");
             *keys.lock().unwrap() = scheduled;
             at.advance(&timer, ms(1));
             assert_eq!(timer.pending(), 0);
         }
         let stats = timer.stats();
-        assert_eq!((stats.fired(), stats.cancelled(), stats.rejected), (20, 180, 20));
+        assert_eq!(
+            (stats.fired(), stats.cancelled(), stats.rejected),
+            (20, 180, 20)
+        );
     });
 }
 
@@ -175,7 +197,10 @@ fn a_stale_key_is_harmless_after_its_memory_is_used_again() {
             }
         }
         at.advance(&timer, ms(1));
-        assert_eq!(sorted(fired.ids()), (1..2_000).step_by(2).collect::<Vec<_>>());
+        assert_eq!(
+            sorted(fired.ids()),
+            (1..2_000).step_by(2).collect::<Vec<_>>()
+        );
     });
 }
 
@@ -195,7 +220,11 @@ fn cancelled_five_minute_timeouts_do_not_pile_up() {
             timer.schedule_key(Duration::ZERO, 0).unwrap();
             at.advance(&timer, ms(100));
             let shard = &timer.stats().shards[0];
-            assert!(shard.entries <= 4_000 + ZOMBIE_CONSTANT, "{} entries", shard.entries);
+            assert!(
+                shard.entries <= 4_000 + ZOMBIE_CONSTANT,
+                "{} entries",
+                shard.entries
+            );
             assert!(shard.held_bytes < 8 << 20, "{} bytes", shard.held_bytes);
         }
     });
@@ -230,8 +259,13 @@ fn rejections_while_shutting_down_lose_nothing() {
             stop(&timer, &ledger);
         });
         let refused_by_executor = rejected.ids();
-        assert_eq!(timer.stats().shards[0].refused_by_executor, refused_by_executor.len() as u64);
-        refused_by_executor.into_iter().for_each(|id| ledger.fired(id));
+        assert_eq!(
+            timer.stats().shards[0].refused_by_executor,
+            refused_by_executor.len() as u64
+        );
+        refused_by_executor
+            .into_iter()
+            .for_each(|id| ledger.fired(id));
         ledger.check();
     }
 }

@@ -24,7 +24,10 @@ fn netty() -> Builder {
 
 /// Workers on a clock that is turned by hand, on the wheels of both suites.
 fn setups() -> [Setup; 2] {
-    [NETTY, DUBBO].map(|wheel| Setup { wheel, ..Setup::with_workers() })
+    [NETTY, DUBBO].map(|wheel| Setup {
+        wheel,
+        ..Setup::with_workers()
+    })
 }
 
 #[test]
@@ -49,11 +52,22 @@ fn netty_and_dubbo_refuse_bad_arguments() {
 
 #[test]
 fn netty_rounds_the_bucket_count_up_to_a_power_of_two() {
-    for (asked, made) in [(1, 1), (2, 2), (3, 4), (5, 8), (511, 512), (512, 512), (513, 1024)] {
+    for (asked, made) in [
+        (1, 1),
+        (2, 2),
+        (3, 4),
+        (5, 8),
+        (511, 512),
+        (512, 512),
+        (513, 1024),
+    ] {
         assert_eq!(tickwheel::wheel::Hashed::new(asked).buckets(), made);
     }
     // A ring of three fires everything like a ring of four.
-    let at = Setup { wheel: WheelKind::Hashed { buckets: 3 }, ..Setup::with_workers() };
+    let at = Setup {
+        wheel: WheelKind::Hashed { buckets: 3 },
+        ..Setup::with_workers()
+    };
     let (timer, fired) = at.recording();
     for id in 0..50 {
         timer.schedule(ms(id), id).unwrap();
@@ -92,7 +106,10 @@ fn threads_named(prefix: &str) -> usize {
 #[test]
 fn netty_starts_its_worker_with_the_first_timer_and_ends_it_with_stop() {
     let (timer, _fired) = recording(netty().thread_name("lazy"));
-    assert_eq!((timer.state(), threads_named("lazy-")), (EngineState::Init, 0));
+    assert_eq!(
+        (timer.state(), threads_named("lazy-")),
+        (EngineState::Init, 0)
+    );
     timer.schedule(HOUR, 1).unwrap();
     wait_until("the worker runs", || threads_named("lazy-") == 1);
     timer.schedule(HOUR, 2).unwrap();
@@ -105,14 +122,23 @@ fn netty_starts_its_worker_with_the_first_timer_and_ends_it_with_stop() {
 #[test]
 fn netty_starts_explicitly_too_and_states_are_init_started_shut_down() {
     let (timer, _fired) = recording(netty().shards(2).thread_name("eager"));
-    assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Init, false));
+    assert_eq!(
+        (timer.state(), timer.is_stopped()),
+        (EngineState::Init, false)
+    );
     for _ in 0..2 {
         timer.start().unwrap();
-        assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Started, false));
+        assert_eq!(
+            (timer.state(), timer.is_stopped()),
+            (EngineState::Started, false)
+        );
         wait_until("the workers run", || threads_named("eager-") == 2);
     }
     timer.stop().unwrap();
-    assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Stopped, true));
+    assert_eq!(
+        (timer.state(), timer.is_stopped()),
+        (EngineState::Stopped, true)
+    );
     assert!(timer.clone().is_stopped(), "by any handle");
     assert_eq!(timer.start(), Err(StartError::Stopped));
 }
@@ -123,24 +149,43 @@ fn unlike_netty_a_timer_refused_after_stop_comes_back_and_leaks_no_count() {
     timer.stop().unwrap();
     for id in 0..10 {
         let error = timer.schedule(ms(1), id).unwrap_err();
-        assert_eq!((error.kind(), *error.payload()), (&ScheduleErrorKind::Stopped, id));
+        assert_eq!(
+            (error.kind(), *error.payload()),
+            (&ScheduleErrorKind::Stopped, id)
+        );
     }
-    assert_eq!((timer.pending(), timer.stats().scheduled(), timer.stats().rejected), (0, 0, 10));
+    assert_eq!(
+        (
+            timer.pending(),
+            timer.stats().scheduled(),
+            timer.stats().rejected
+        ),
+        (0, 0, 10)
+    );
 }
 
 #[test]
 fn netty_stop_returns_what_neither_fired_nor_was_cancelled_and_cancels_it() {
     for at in setups() {
         let (timer, fired) = at.recording();
-        let timeouts: Vec<_> = (0..9).map(|id| timer.schedule(secs(id), id).unwrap()).collect();
+        let timeouts: Vec<_> = (0..9)
+            .map(|id| timer.schedule(secs(id), id).unwrap())
+            .collect();
         at.advance(&timer, secs(1));
         assert!(timeouts[5].cancel().won());
         assert_eq!((fired.ids(), timer.pending()), (vec![0, 1], 6));
         let returned = set_of(timer.stop().unwrap().iter().map(|unfired| unfired.payload));
         assert_eq!(returned, set_of([2, 3, 4, 6, 7, 8]), "with their payloads");
-        assert!(timeouts[2..].iter().all(|t| t.is_cancelled() && !t.is_expired()));
+        assert!(
+            timeouts[2..]
+                .iter()
+                .all(|t| t.is_cancelled() && !t.is_expired())
+        );
         assert!(timeouts[2..].iter().all(|t| !t.cancel().won()));
-        assert!(timer.stop().unwrap().is_empty(), "a second stop returns nothing");
+        assert!(
+            timer.stop().unwrap().is_empty(),
+            "a second stop returns nothing"
+        );
         // Unlike Netty's, the count goes down with them.
         assert_eq!((timer.pending(), timer.stats().pending), (0, 0));
     }
@@ -150,11 +195,21 @@ fn netty_stop_returns_what_neither_fired_nor_was_cancelled_and_cancels_it() {
 fn netty_timers_due_together_all_fire_although_a_tick_moves_100_000_at_most() {
     const TIMERS: u64 = 250_000;
     assert_eq!(tickwheel::Budget::new().drain, 100_000);
-    let at = Setup { wheel: NETTY, ..Setup::by_hand() };
+    let at = Setup {
+        wheel: NETTY,
+        ..Setup::by_hand()
+    };
     let (timer, fired) = at.recording();
     (0..TIMERS).for_each(|id| _ = timer.schedule_key(ms(1), id).unwrap());
     at.advance(&timer, ms(1));
     let turns = timer.stats().shards[0].turns;
-    assert!(turns >= TIMERS / 100_000, "the work of a turn is bounded: {turns} turns");
-    assert_eq!(set_of(fired.ids()).len() as u64, TIMERS, "the rest went on at once");
+    assert!(
+        turns >= TIMERS / 100_000,
+        "the work of a turn is bounded: {turns} turns"
+    );
+    assert_eq!(
+        set_of(fired.ids()).len() as u64,
+        TIMERS,
+        "the rest went on at once"
+    );
 }

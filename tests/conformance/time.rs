@@ -92,7 +92,10 @@ impl Clock for SetBack {
 fn a_clock_that_goes_backwards_makes_timers_late_and_loses_none() {
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
         let clock = SetBack::default();
-        let builder = one_shard().drive(Drive::Manual).wheel(wheel).clock(clock.clone());
+        let builder = one_shard()
+            .drive(Drive::Manual)
+            .wheel(wheel)
+            .clock(clock.clone());
         let (timer, fired) = recording(builder);
         clock.0.store(1_000, Ordering::SeqCst);
         for id in 0..100 {
@@ -123,7 +126,10 @@ fn a_pause_is_followed_by_one_firing_each_in_order() {
         at.advance(&timer, secs(600));
         let late = fired.take();
         assert!(late.iter().map(|e| e.payload).eq(100..500));
-        assert!(late.iter().all(|e| e.lateness == ms(99) + secs(600) - ms(e.payload)));
+        assert!(
+            late.iter()
+                .all(|e| e.lateness == ms(99) + secs(600) - ms(e.payload))
+        );
         at.advance(&timer, secs(600));
         assert!(fired.ids().is_empty(), "nothing is made up for twice");
         timer.schedule(Duration::ZERO, 1).unwrap();

@@ -31,7 +31,10 @@ impl Probe {
 }
 
 fn by_hand(probe: &Probe) -> Timer<u64> {
-    probe.watched(one_shard().drive(Drive::Manual)).build_with(|_: Expired<u64>| ()).unwrap()
+    probe
+        .watched(one_shard().drive(Drive::Manual))
+        .build_with(|_: Expired<u64>| ())
+        .unwrap()
 }
 
 /// Frees the retired engines whose handles are gone, as every build does.
@@ -99,8 +102,9 @@ fn no_engine_is_lost_or_freed_early_under_random_load() {
     let probe = Probe::new();
     for round in 0..stress(30) {
         let engine = |n: usize| probe.watched(one_shard().shards(1 + n % 2));
-        let timers: Vec<Timer<u64>> =
-            (0..3).map(|n| engine(n).build_with(|_: Expired<u64>| ()).unwrap()).collect();
+        let timers: Vec<Timer<u64>> = (0..3)
+            .map(|n| engine(n).build_with(|_: Expired<u64>| ()).unwrap())
+            .collect();
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..4).map(|_| channel::<TimerHandle<u64>>()).unzip();
         std::thread::scope(|scope| {
@@ -142,7 +146,10 @@ fn a_weak_timer_keeps_nothing() {
     let weak = timer.downgrade();
     let again = weak.upgrade().unwrap();
     drop(timer);
-    assert!(again.schedule(HOUR, 1).is_ok(), "an upgraded timer keeps the engine");
+    assert!(
+        again.schedule(HOUR, 1).is_ok(),
+        "an upgraded timer keeps the engine"
+    );
     drop(again);
     assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
     assert_eq!(probe.alive(), 0);
@@ -198,7 +205,10 @@ fn a_clone_of_the_lent_timer_counts() {
         gate.recv().unwrap();
         sender.send(timer.clone()).unwrap();
     });
-    let timer = probe.watched(one_shard()).build_per_shard(|_| handler.take().unwrap()).unwrap();
+    let timer = probe
+        .watched(one_shard())
+        .build_per_shard(|_| handler.take().unwrap())
+        .unwrap();
     // While the engine is wanted by others: the clone keeps it.
     timer.schedule(Duration::ZERO, 1).unwrap();
     begun.recv().unwrap();
@@ -215,7 +225,10 @@ fn a_clone_of_the_lent_timer_counts() {
     go.send(()).unwrap();
     let late = receiver.recv().unwrap();
     dropper.join().unwrap();
-    assert_eq!(late.schedule(HOUR, 2).unwrap_err().kind(), &ScheduleErrorKind::Stopped);
+    assert_eq!(
+        late.schedule(HOUR, 2).unwrap_err().kind(),
+        &ScheduleErrorKind::Stopped
+    );
     // The worker ends by itself; nobody waits for it.
     wait_until("nothing is pending", || late.pending() == 0);
     assert_eq!(probe.alive(), 1);
@@ -231,7 +244,11 @@ fn a_guard_cancels_when_it_is_dropped_and_not_when_it_is_given_up() {
     let key = guard.key();
     drop(guard);
     assert!(!timer.is_pending(key));
-    let timeout = timer.schedule(HOUR, 1).unwrap().cancel_on_drop().into_handle();
+    let timeout = timer
+        .schedule(HOUR, 1)
+        .unwrap()
+        .cancel_on_drop()
+        .into_handle();
     assert_eq!(timeout.state(), TimerState::Pending);
     let key = timeout.detach();
     assert_eq!(timer.pending(), 1);
@@ -247,6 +264,8 @@ fn the_process_has_one_shared_engine() {
         matches!(second, Err(error @ BuildError::GlobalExists) if error.to_string().contains("before"))
     );
     let (sender, receiver) = channel();
-    first.run_after(ms(1), move || sender.send(()).unwrap()).unwrap();
+    first
+        .run_after(ms(1), move || sender.send(()).unwrap())
+        .unwrap();
     assert_eq!(receiver.recv(), Ok(()));
 }

@@ -52,7 +52,10 @@ const fn at(tick: u64) -> Time {
 impl Simulation {
     fn new(wheel: WheelKind) -> Self {
         let clock = ManualClock::new();
-        let builder = one_shard().clock(clock.clone()).drive(Drive::Manual).wheel(wheel);
+        let builder = one_shard()
+            .clock(clock.clone())
+            .drive(Drive::Manual)
+            .wheel(wheel);
         let (timer, fired) = recording(builder);
         Self {
             clock,
@@ -74,7 +77,10 @@ impl Simulation {
     }
 
     fn schedule(&mut self, id: u64, delay: u64) {
-        let key = self.timer.schedule_key(ms(delay), id).expect("the engine accepts");
+        let key = self
+            .timer
+            .schedule_key(ms(delay), id)
+            .expect("the engine accepts");
         self.begin(id, delay, key, None);
     }
 
@@ -85,20 +91,30 @@ impl Simulation {
 
     /// Schedules a periodic timer.
     fn heartbeat(&mut self, id: u64, every: u64, period: Period) {
-        let key = self.timer.schedule_periodic(ms(every), period, id).expect("the engine accepts");
+        let key = self
+            .timer
+            .schedule_periodic(ms(every), period, id)
+            .expect("the engine accepts");
         self.begin(id, every, key, Some(every));
     }
 
     fn cancel(&mut self, id: u64) {
         let Entry { key, due, .. } = self.pending.remove(&id).expect("pending by the books");
-        assert_eq!(self.timer.cancel(key).into_payload(), Some(id), "pending by the books");
+        assert_eq!(
+            self.timer.cancel(key).into_payload(),
+            Some(id),
+            "pending by the books"
+        );
         assert!(self.due.remove(&(due, id)));
         self.counts[2] += 1;
     }
 
     fn move_by(&mut self, id: u64, delay: u64) {
         let entry = self.pending.get_mut(&id).expect("pending by the books");
-        assert!(self.timer.reschedule(entry.key, ms(delay)).moved(), "pending by the books");
+        assert!(
+            self.timer.reschedule(entry.key, ms(delay)).moved(),
+            "pending by the books"
+        );
         assert!(self.due.remove(&(entry.due, id)));
         entry.due = self.now + delay;
         self.due.insert((entry.due, id));
@@ -128,7 +144,12 @@ impl Simulation {
         self.timer.turn().expect("the engine can be turned");
         let expired = self.fired.take();
         for e in &expired {
-            assert_eq!((e.deadline, e.lateness), (at(tick), Duration::ZERO), "timer {}", e.payload);
+            assert_eq!(
+                (e.deadline, e.lateness),
+                (at(tick), Duration::ZERO),
+                "timer {}",
+                e.payload
+            );
         }
         crate::support::setup::sorted(expired.iter().map(|e| e.payload))
     }
@@ -140,12 +161,18 @@ impl Simulation {
             assert_eq!(self.go_to(tick - 1), [], "early, before tick {tick}");
         }
         let later = self.due.split_off(&(tick + 1, 0));
-        let expected: Vec<u64> =
-            std::mem::replace(&mut self.due, later).into_iter().map(|(_, id)| id).collect();
+        let expected: Vec<u64> = std::mem::replace(&mut self.due, later)
+            .into_iter()
+            .map(|(_, id)| id)
+            .collect();
         assert_eq!(self.go_to(tick), expected, "at tick {tick}");
         for id in expected {
             match self.pending.remove(&id).expect("pending by the books") {
-                Entry { key, every: Some(every), .. } => {
+                Entry {
+                    key,
+                    every: Some(every),
+                    ..
+                } => {
                     self.begin(id, every, key, Some(every));
                     self.counts[1] += 1;
                 }
@@ -175,7 +202,9 @@ impl Simulation {
 
     /// Ends the engine; what it returns and what it counted must agree with the books.
     fn finish(self) -> [u64; 4] {
-        let Self { timer, due, counts, .. } = self;
+        let Self {
+            timer, due, counts, ..
+        } = self;
         let returned = timer.stop().expect("the engine stops").into_iter();
         let returned = returned.map(|it| (it.deadline.as_nanos() / 1_000_000, it.payload));
         assert_eq!(returned.collect::<BTreeSet<_>>(), due);
@@ -204,7 +233,10 @@ fn ten_years(wheel: WheelKind) {
     life.run_to(10 * YEAR, DAY);
     let counts = life.finish();
     println!("{wheel:?}: {counts:?}");
-    assert!(counts.iter().all(|count| *count > 1_000), "too little happened: {counts:?}");
+    assert!(
+        counts.iter().all(|count| *count > 1_000),
+        "too little happened: {counts:?}"
+    );
 }
 
 #[test]

@@ -33,7 +33,10 @@ fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
         }
         file_all(at, &timer);
         let shard = &timer.stats().shards[0];
-        assert_eq!((shard.cancelled_in_inbox, shard.entries, shard.swept), (10_000, 0, 0));
+        assert_eq!(
+            (shard.cancelled_in_inbox, shard.entries, shard.swept),
+            (10_000, 0, 0)
+        );
         timer.stop().unwrap();
     });
 }
@@ -41,15 +44,19 @@ fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
 #[test]
 fn moving_a_deadline_again_and_again_holds_no_more_entries() {
     each_recording(|at, timer, fired| {
-        let keys: Vec<Key<u64>> =
-            (0..100).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        let keys: Vec<Key<u64>> = (0..100)
+            .map(|id| timer.schedule_key(HOUR, id).unwrap())
+            .collect();
         for round in 0..2_000 {
             let delay = if round % 2 == 0 { 2 * HOUR } else { HOUR / 2 };
             assert!(keys.iter().all(|key| timer.reschedule(*key, delay).moved()));
             if round % 100 == 0 {
                 file_all(at, &timer);
                 let entries = timer.stats().shards[0].entries;
-                assert!(entries <= 200 + ZOMBIE_CONSTANT, "{entries} entries for 100 timers");
+                assert!(
+                    entries <= 200 + ZOMBIE_CONSTANT,
+                    "{entries} entries for 100 timers"
+                );
             }
         }
         fired.ids();
@@ -67,13 +74,16 @@ fn a_turn_by_hand_fires_what_was_due_when_it_began_and_nothing_else() {
         let (calls, clock) = (Arc::new(AtomicU64::new(0)), at.clock.clone());
         let count = Arc::clone(&calls);
         let budget = Budget::new().drain(drain).fire(fire);
-        let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
-            // Not for ever: a turn that does not end would not tell.
-            if count.fetch_add(1, Ordering::SeqCst) < 1000 {
-                timer.schedule_key(Duration::ZERO, expired.payload).unwrap();
-            }
-            clock.advance(ms(100));
-        });
+        let timer = reflexive(
+            at.builder().budget(budget),
+            move |timer: &Timer<u64>, expired| {
+                // Not for ever: a turn that does not end would not tell.
+                if count.fetch_add(1, Ordering::SeqCst) < 1000 {
+                    timer.schedule_key(Duration::ZERO, expired.payload).unwrap();
+                }
+                clock.advance(ms(100));
+            },
+        );
         for id in 0..5 {
             timer.schedule_key(Duration::ZERO, id).unwrap();
         }
@@ -81,7 +91,11 @@ fn a_turn_by_hand_fires_what_was_due_when_it_began_and_nothing_else() {
         timer.schedule_periodic(Duration::ZERO, period, 5).unwrap();
         timer.schedule_key(ms(1), 6).unwrap();
         for (turn, due) in [6, 8, 9].into_iter().enumerate() {
-            assert_eq!(timer.turn(), Ok(due), "turn {turn} of {drain} messages, {fire} fires");
+            assert_eq!(
+                timer.turn(),
+                Ok(due),
+                "turn {turn} of {drain} messages, {fire} fires"
+            );
         }
         timer.stop().unwrap();
     }
@@ -93,13 +107,17 @@ fn due_timers_go_before_housekeeping() {
         let seen = Arc::new(AtomicU64::new(u64::MAX));
         let note = Arc::clone(&seen);
         let budget = Budget::new().sweep(64);
-        let timer = reflexive(at.builder().budget(budget), move |timer: &Timer<u64>, expired| {
-            if expired.payload == 1 {
-                note.store(timer.stats().shards[0].entries, Ordering::SeqCst);
-            }
-        });
-        let doomed: Vec<Key<u64>> =
-            (0..100_000).map(|_| timer.schedule_key(HOUR, 0).unwrap()).collect();
+        let timer = reflexive(
+            at.builder().budget(budget),
+            move |timer: &Timer<u64>, expired| {
+                if expired.payload == 1 {
+                    note.store(timer.stats().shards[0].entries, Ordering::SeqCst);
+                }
+            },
+        );
+        let doomed: Vec<Key<u64>> = (0..100_000)
+            .map(|_| timer.schedule_key(HOUR, 0).unwrap())
+            .collect();
         timer.schedule(ms(1), 1).unwrap();
         file_all(at, &timer);
         // Fewer than it takes to call the owner about zombies, then the rest and the deadline at once.
@@ -111,7 +129,11 @@ fn due_timers_go_before_housekeeping() {
             assert!(last.iter().all(|key| timer.cancel(*key).won()));
         }
         at.advance(&timer, ms(1));
-        assert_eq!(seen.load(Ordering::SeqCst), left, "fired before any of the sweep's pieces");
+        assert_eq!(
+            seen.load(Ordering::SeqCst),
+            left,
+            "fired before any of the sweep's pieces"
+        );
         if at.drive == tickwheel::Drive::Manual {
             assert!(timer.stats().shards[0].entries < left, "then swept");
         }
@@ -124,14 +146,25 @@ fn the_counters_of_all_shards_add_up() {
     each_setup(|at| {
         let builder = at.builder().shards(3).routing(Routing::Spread);
         let (timer, _fired) = recording(builder);
-        let keys: Vec<Key<u64>> =
-            (0..3000).map(|id| timer.schedule_key(ms(id), id).unwrap()).collect();
+        let keys: Vec<Key<u64>> = (0..3000)
+            .map(|id| timer.schedule_key(ms(id), id).unwrap())
+            .collect();
         assert!(keys[2000..2600].iter().all(|key| timer.cancel(*key).won()));
-        assert!(keys[2600..2660].iter().all(|key| timer.reschedule(*key, HOUR).moved()));
+        assert!(
+            keys[2600..2660]
+                .iter()
+                .all(|key| timer.reschedule(*key, HOUR).moved())
+        );
         at.advance(&timer, ms(999));
         let stats = timer.stats();
-        assert_eq!((stats.scheduled(), stats.fired(), stats.cancelled()), (3000, 1000, 600));
-        assert_eq!((stats.pending, stats.returned(), stats.rejected), (1400, 0, 0));
+        assert_eq!(
+            (stats.scheduled(), stats.fired(), stats.cancelled()),
+            (3000, 1000, 600)
+        );
+        assert_eq!(
+            (stats.pending, stats.returned(), stats.rejected),
+            (1400, 0, 0)
+        );
         assert_eq!(stats.lateness().count(), 1000);
         let sum = |of: fn(&ShardStats) -> u64| stats.shards.iter().map(of).sum::<u64>();
         assert_eq!(sum(|shard| shard.rescheduled), 60);
@@ -139,13 +172,19 @@ fn the_counters_of_all_shards_add_up() {
         assert_eq!(stats.wakes(), sum(|shard| shard.wakes));
         for (n, shard) in stats.shards.iter().enumerate() {
             assert_eq!((shard.shard, shard.scheduled), (n, 1000));
-            assert_eq!(shard.scheduled, shard.fired + shard.cancelled + shard.pending);
+            assert_eq!(
+                shard.scheduled,
+                shard.fired + shard.cancelled + shard.pending
+            );
             assert_eq!(shard.lateness.count(), shard.fired);
             assert!(shard.fired > 300 && shard.turns > 0);
         }
         assert_eq!(timer.stop().unwrap().len(), 1400);
         let stats = timer.stats();
         assert_eq!((stats.returned(), stats.pending), (1400, 0));
-        assert_eq!(stats.scheduled(), stats.fired() + stats.cancelled() + stats.returned());
+        assert_eq!(
+            stats.scheduled(),
+            stats.fired() + stats.cancelled() + stats.returned()
+        );
     });
 }

@@ -87,8 +87,14 @@ impl Script {
     }
 
     fn call(&self, hand: &mut dyn Hand, expired: &Expired<Load>) {
-        assert!(expired.payload.is_copy, "what the timer was given stays with it");
-        self.calls.lock().unwrap().push((self.now(), millis(expired.deadline)));
+        assert!(
+            expired.payload.is_copy,
+            "what the timer was given stays with it"
+        );
+        self.calls
+            .lock()
+            .unwrap()
+            .push((self.now(), millis(expired.deadline)));
         let act = self.in_call.lock().unwrap().take();
         act.into_iter().for_each(|act| act(hand));
     }
@@ -106,7 +112,10 @@ struct Load {
 impl Load {
     fn new(script: &Arc<Script>, is_copy: bool) -> Self {
         script.loads.fetch_add(1, Ordering::SeqCst);
-        Self { script: Arc::clone(script), is_copy }
+        Self {
+            script: Arc::clone(script),
+            is_copy,
+        }
     }
 }
 
@@ -148,7 +157,12 @@ impl Front for Engine {
     }
 
     fn end(self: Box<Self>) -> usize {
-        self.0.stop().unwrap().into_iter().filter(|left| !left.payload.is_copy).count()
+        self.0
+            .stop()
+            .unwrap()
+            .into_iter()
+            .filter(|left| !left.payload.is_copy)
+            .count()
     }
 }
 
@@ -176,7 +190,9 @@ impl<L: Hand + LoopTimer<Payload = Load> + 'static> Front for Polled<L> {
     fn run(&mut self) {
         let Self { timer, script, .. } = self;
         repeat_poll(|| {
-            timer.poll_with(script.clock.now(), |timer, it| script.call(timer, &it)).fired
+            timer
+                .poll_with(script.clock.now(), |timer, it| script.call(timer, &it))
+                .fired
         });
     }
 
@@ -204,7 +220,10 @@ fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
                 let drive = [Drive::Manual, Drive::Workers][kind];
                 let handler = move |timer: &Timer<Load>, it| calls.call(&mut timer.clone(), &it);
                 let builder = one_shard().clock(clock).drive(drive).max_pending(1);
-                Box::new(Engine(builder.build_per_shard(|_| handler.clone()).unwrap(), drive))
+                Box::new(Engine(
+                    builder.build_per_shard(|_| handler.clone()).unwrap(),
+                    drive,
+                ))
             }
             2 | 3 => {
                 let builder = Settings::new().clock(script.clock.clone()).max_pending(1);
@@ -214,13 +233,29 @@ fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
                     let stats = timer.stats();
                     Some([stats.scheduled, stats.fired, stats.panics])
                 };
-                Box::new(Polled { timer, remote, remotely: kind == 3, counts, script })
+                Box::new(Polled {
+                    timer,
+                    remote,
+                    remotely: kind == 3,
+                    counts,
+                    script,
+                })
             }
             _ => {
                 let wheel = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }][kind - 4];
-                let timer = Settings::new().wheel(wheel).max_pending(1).build_local().unwrap();
+                let timer = Settings::new()
+                    .wheel(wheel)
+                    .max_pending(1)
+                    .build_local()
+                    .unwrap();
                 let script = Arc::clone(&script);
-                Box::new(Polled { timer, remote: None, remotely: false, counts: |_| None, script })
+                Box::new(Polled {
+                    timer,
+                    remote: None,
+                    remotely: false,
+                    counts: |_| None,
+                    script,
+                })
             }
         };
         (script, front)
@@ -331,10 +366,18 @@ fn interrupted(
     let deadlines: Vec<_> = calls.iter().map(|&(_, deadline)| deadline).collect();
     assert_eq!(deadlines, expected);
     let since = if step == Step::Before { 15 } else { 20 };
-    assert!(calls.iter().all(|&(now, due)| now == due || (now == since && due < now)), "{calls:?}");
+    assert!(
+        calls
+            .iter()
+            .all(|&(now, due)| now == due || (now == since && due < now)),
+        "{calls:?}"
+    );
     let lives = by != By::Cancel;
     let next = expected.last().filter(|_| lives).map(|last| at(last + 10));
-    assert_eq!((front.hand().deadline(key), front.hand().pending()), (next, usize::from(lives)));
+    assert_eq!(
+        (front.hand().deadline(key), front.hand().pending()),
+        (next, usize::from(lives))
+    );
     let fired = expected.len() as u64;
     if let Some([scheduled, counted, panics]) = front.counts() {
         assert_eq!(
@@ -358,8 +401,11 @@ fn each_interruption_costs_what_it_ends_or_moves_and_nothing_else() {
     for row in INTERRUPTIONS {
         let to_the_past = matches!(row.1, By::MoveTo(12 | 15));
         // After a call that comes late a fixed delay differs.
-        let periods =
-            if to_the_past { &[rate(ms(10))][..] } else { &[rate(ms(10)), pause(ms(10))] };
+        let periods = if to_the_past {
+            &[rate(ms(10))][..]
+        } else {
+            &[rate(ms(10)), pause(ms(10))]
+        };
         for &period in periods {
             for cancels in [true, false] {
                 for (kind, (script, mut front)) in fronts().enumerate() {
@@ -368,7 +414,11 @@ fn each_interruption_costs_what_it_ends_or_moves_and_nothing_else() {
                     let tried = tried.unwrap_or_else(|_| panic!("front {kind}, {row:?}"));
                     let left = usize::from(tried && row.1 != By::Cancel && !cancels);
                     assert_eq!(front.end(), left, "front {kind}, {row:?}");
-                    assert_eq!(script.loads.load(Ordering::SeqCst), 0, "front {kind}, {row:?}");
+                    assert_eq!(
+                        script.loads.load(Ordering::SeqCst),
+                        0,
+                        "front {kind}, {row:?}"
+                    );
                 }
             }
         }
@@ -388,7 +438,10 @@ fn missed_periods_are_skipped_delayed_or_made_up_for() {
     ];
     for (period, expected) in policies {
         for (script, mut front) in fronts() {
-            front.hand().start(ms(10), period, Load::new(&script, false)).unwrap();
+            front
+                .hand()
+                .start(ms(10), period, Load::new(&script, false))
+                .unwrap();
             assert_eq!(run_to(&script, &mut *front, 10), [(10, 10)]);
             script.clock.advance(ms(37));
             front.run();
@@ -408,8 +461,12 @@ fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
     let mut event_loop = builder.build_with_waker(|| ()).unwrap();
     let mut local = LocalTimer::new(ms(1)).unwrap();
     timer.schedule_periodic(ms(10), burst, 1).unwrap();
-    event_loop.schedule_periodic(Time::ZERO, ms(10), burst, 1).unwrap();
-    local.schedule_periodic(Time::ZERO, ms(10), burst, 1).unwrap();
+    event_loop
+        .schedule_periodic(Time::ZERO, ms(10), burst, 1)
+        .unwrap();
+    local
+        .schedule_periodic(Time::ZERO, ms(10), burst, 1)
+        .unwrap();
     clock.advance(ms(35));
     let (now, due) = (clock.now(), Some(Duration::ZERO));
     for fired in [1, 1, 1, 0] {
@@ -424,7 +481,10 @@ fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
 #[test]
 fn a_fixed_delay_starts_when_the_handler_has_ended() {
     for (script, mut front) in fronts().take(4) {
-        front.hand().start(ms(10), pause(ms(10)), Load::new(&script, false)).unwrap();
+        front
+            .hand()
+            .start(ms(10), pause(ms(10)), Load::new(&script, false))
+            .unwrap();
         let mut calls = Vec::new();
         for next in [10, 45, 80] {
             let clock = script.clock.clone();
@@ -461,7 +521,11 @@ fn ten_thousand_periods_do_not_drift() {
 fn a_payload_whose_first_clone_panics_is_refused() {
     for (script, mut front) in fronts().take(4) {
         *script.in_clone.lock().unwrap() = Some(Box::new(|| panic!("the first clone")));
-        let mut start = || front.hand().start(ms(10), rate(ms(10)), Load::new(&script, false));
+        let mut start = || {
+            front
+                .hand()
+                .start(ms(10), rate(ms(10)), Load::new(&script, false))
+        };
         assert_eq!(start(), None);
         assert_eq!(script.loads.load(Ordering::SeqCst), 0);
         assert!(start().is_some(), "its permit is back");
@@ -484,7 +548,9 @@ fn clones_that_panic_hold_up_nobody() {
     let clock = ManualClock::new();
     let builder = one_shard().clock(clock.clone()).drive(Drive::Manual);
     let timer = builder.build_with(|_: Expired<Brittle>| ()).unwrap();
-    let key = timer.schedule_periodic(ms(1), burst, Brittle::default()).unwrap();
+    let key = timer
+        .schedule_periodic(ms(1), burst, Brittle::default())
+        .unwrap();
     let other = timer.schedule_key(ms(10), Brittle::default()).unwrap();
     clock.advance(ms(10));
     assert_eq!((timer.turn(), timer.stats().panics()), (Ok(1), 1));
@@ -507,11 +573,15 @@ impl Clone for Guarded {
 #[test]
 fn copies_under_a_users_lock_do_not_meet_a_lock_of_the_timers() {
     let users = Arc::new(Mutex::new(()));
-    let timer = one_shard().tick(us(20)).build_with(|_: Expired<Guarded>| ()).unwrap();
+    let timer = one_shard()
+        .tick(us(20))
+        .build_with(|_: Expired<Guarded>| ())
+        .unwrap();
     for _ in 0..200 {
         let period = rate(us(20));
-        let key =
-            timer.schedule_periodic(Duration::ZERO, period, Guarded(Arc::clone(&users))).unwrap();
+        let key = timer
+            .schedule_periodic(Duration::ZERO, period, Guarded(Arc::clone(&users)))
+            .unwrap();
         for _ in 0..20 {
             let _held = users.lock().unwrap();
             assert!(timer.is_pending(key));
@@ -561,7 +631,11 @@ fn a_cancel_at_any_reading_of_the_clock_prevents_the_call_or_comes_after_it() {
         let (seen, late) = (Arc::clone(&clock), Arc::new(AtomicUsize::new(0)));
         let calls = Arc::clone(&late);
         let builder = one_shard().clock(Arc::clone(&clock)).drive(Drive::Manual);
-        let builder = if ahead == 0 { builder.on_slow_handler(HOUR, |_| ()) } else { builder };
+        let builder = if ahead == 0 {
+            builder.on_slow_handler(HOUR, |_| ())
+        } else {
+            builder
+        };
         let timer = builder
             .build_with(move |expired: Expired<u32>| {
                 let late = expired.payload == 7 && seen.won.load(Ordering::SeqCst);
@@ -574,8 +648,15 @@ fn a_cancel_at_any_reading_of_the_clock_prevents_the_call_or_comes_after_it() {
         clock.readings_left.store(reading, Ordering::SeqCst);
         assert!(clock.victim.set((timer.downgrade(), key)).is_ok());
         timer.turn().unwrap();
-        assert!(clock.won.load(Ordering::SeqCst) || reading > 3, "the clock is read that often");
-        assert_eq!(late.load(Ordering::SeqCst), 0, "called after the cancel at reading {reading}");
+        assert!(
+            clock.won.load(Ordering::SeqCst) || reading > 3,
+            "the clock is read that often"
+        );
+        assert_eq!(
+            late.load(Ordering::SeqCst),
+            0,
+            "called after the cancel at reading {reading}"
+        );
     }
 }
 
@@ -598,15 +679,26 @@ impl Wake for Victim {
 #[test]
 fn a_waker_of_the_same_turn_that_cancels_prevents_the_call() {
     let clock = ManualClock::new();
-    let timer: Timer = one_shard().clock(clock.clone()).drive(Drive::Manual).build().unwrap();
+    let timer: Timer = one_shard()
+        .clock(clock.clone())
+        .drive(Drive::Manual)
+        .build()
+        .unwrap();
     let victim = Arc::new(Victim::default());
     let waker = Waker::from(Arc::clone(&victim));
     let mut sleep = timer.sleep(ms(5));
-    assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+    assert!(
+        sleep
+            .poll_sleep(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
     let (inside, late) = (Arc::clone(&victim), Arc::new(AtomicUsize::new(0)));
     let calls = Arc::clone(&late);
     let call = move || {
-        calls.fetch_add(usize::from(inside.won.load(Ordering::SeqCst)), Ordering::SeqCst);
+        calls.fetch_add(
+            usize::from(inside.won.load(Ordering::SeqCst)),
+            Ordering::SeqCst,
+        );
     };
     let key = timer.repeat(ms(10), rate(ms(10)), call).unwrap();
     assert!(victim.timer.set((timer.downgrade(), key)).is_ok());

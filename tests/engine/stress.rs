@@ -31,7 +31,9 @@ fn hush_wanted_panics() {
 #[test]
 fn random_engines_under_random_load_end_every_timer_once() {
     hush_wanted_panics();
-    let first = std::env::var("TICKWHEEL_SEED").ok().and_then(|text| text.parse().ok());
+    let first = std::env::var("TICKWHEEL_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let first = first.unwrap_or(1_u64);
     let (start, length) = (Instant::now(), secs(stress(4)));
     let mut rounds = 0;
@@ -54,6 +56,12 @@ fn random_engines_under_random_load_end_every_timer_once() {
         }
         rounds += 1;
     }
-    println!("{rounds} rounds, seeds {first} to {}: {totals:?}", first + rounds - 1);
-    assert!(totals.is_complete(), "some kind of end hardly happened: {totals:?}");
+    println!(
+        "{rounds} rounds, seeds {first} to {}: {totals:?}",
+        first + rounds - 1
+    );
+    assert!(
+        totals.is_complete(),
+        "some kind of end hardly happened: {totals:?}"
+    );
 }

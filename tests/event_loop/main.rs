@@ -31,7 +31,14 @@ fn manual<T: Send + 'static>() -> (EventLoopTimer<T>, ManualClock, Arc<AtomicUsi
     let wakes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&wakes);
     let wake = move || _ = counted.fetch_add(1, Ordering::SeqCst);
-    (Settings::new().clock(clock.clone()).build_with_waker(wake).unwrap(), clock, wakes)
+    (
+        Settings::new()
+            .clock(clock.clone())
+            .build_with_waker(wake)
+            .unwrap(),
+        clock,
+        wakes,
+    )
 }
 
 fn fire_all<T: Send + 'static>(timer: &mut EventLoopTimer<T>, now: Time) -> Vec<T> {
@@ -48,7 +55,11 @@ fn a_batch_wakes_a_sleeping_loop_once_and_all_of_it_fires_in_order() {
     let batch = (1..=1000).rev().map(|n| (MS * n, n));
     assert_eq!(timer.remote().schedule_batch(batch).unwrap().len(), 1000);
     assert_eq!(wakes.load(Ordering::SeqCst), 1);
-    assert!(fire_all(&mut timer, clock.advance(HOUR)).into_iter().eq(1..=1000));
+    assert!(
+        fire_all(&mut timer, clock.advance(HOUR))
+            .into_iter()
+            .eq(1..=1000)
+    );
 }
 
 /// Found by the fuzzer: the word with the earliest unread tick stayed low, which cost one empty poll.
@@ -62,7 +73,11 @@ fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
     for n in 0..2 {
         remote.schedule(Time::ZERO, n).unwrap();
     }
-    assert!(timer.poll(now, |expired| assert_eq!(expired.payload, 0)).more);
+    assert!(
+        timer
+            .poll(now, |expired| assert_eq!(expired.payload, 0))
+            .more
+    );
     // While the drain goes on.
     remote.schedule(Time::ZERO, 2).unwrap();
     assert_eq!(fire_all(&mut timer, now), [1, 2]);
@@ -87,7 +102,9 @@ fn a_mio_loop_loses_nothing(build: fn(Settings, &Registry) -> EventLoopTimer<(u6
                 start.wait();
                 for id in producer * EACH..(producer + 1) * EACH {
                     let delay = Duration::from_micros(id * 37 % 5000);
-                    let key = remote.schedule(delay, (id, Instant::now() + delay)).unwrap();
+                    let key = remote
+                        .schedule(delay, (id, Instant::now() + delay))
+                        .unwrap();
                     match id % 4 {
                         0 if remote.cancel(key).won() => ledger.cancelled(id),
                         1 => _ = remote.reschedule(key, delay + Duration::from_millis(3)),
@@ -114,7 +131,11 @@ fn a_mio_loop_loses_nothing(build: fn(Settings, &Registry) -> EventLoopTimer<(u6
                 assert!(Instant::now() >= due, "timer {id} fired early");
                 ledger.fired(id);
             });
-            assert!(begun.elapsed() < Duration::from_secs(60), "{} are lost", timer.pending());
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{} are lost",
+                timer.pending()
+            );
         }
     });
     ledger.check();
@@ -134,10 +155,15 @@ fn mio_loops_and_their_remotes_lose_nothing() {
 fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
     const TIMERS: usize = 400_000;
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
-        let mut timer: EventLoopTimer<usize> =
-            Settings::new().wheel(wheel).clock(ManualClock::new()).build_with_waker(|| ()).unwrap();
+        let mut timer: EventLoopTimer<usize> = Settings::new()
+            .wheel(wheel)
+            .clock(ManualClock::new())
+            .build_with_waker(|| ())
+            .unwrap();
         let remote = timer.remote();
-        let keys: Vec<_> = (0..TIMERS).map(|n| remote.schedule(HOUR, n).unwrap()).collect();
+        let keys: Vec<_> = (0..TIMERS)
+            .map(|n| remote.schedule(HOUR, n).unwrap())
+            .collect();
         while timer.poll(Time::ZERO, |_| ()).more {}
         let before = timer.held_bytes();
         // The last ones filed first, so that most of the sweep's way lies before those that follow.
@@ -145,7 +171,10 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
         assert!(last.iter().all(|key| remote.cancel(*key).won()));
         let mut polls = 0;
         while polls < TIMERS / 2 / Budget::new().sweep {
-            assert!(timer.poll(Time::ZERO, |_| ()).more, "the sweep is over after {polls} polls");
+            assert!(
+                timer.poll(Time::ZERO, |_| ()).more,
+                "the sweep is over after {polls} polls"
+            );
             polls += 1;
         }
         assert!(first.iter().all(|key| remote.cancel(*key).won()));
@@ -154,8 +183,15 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
         }
         // 16 bytes per entry, less what the lists of free nodes have grown by.
         let given_back = before.saturating_sub(timer.held_bytes());
-        assert!(given_back > TIMERS * 8, "only {given_back} bytes given back after {polls} polls");
-        assert_eq!(timer.poll_timeout(Time::ZERO), None, "nothing is left to wait for");
+        assert!(
+            given_back > TIMERS * 8,
+            "only {given_back} bytes given back after {polls} polls"
+        );
+        assert_eq!(
+            timer.poll_timeout(Time::ZERO),
+            None,
+            "nothing is left to wait for"
+        );
     }
 }
 
@@ -173,7 +209,9 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
         let remote = timer.remote();
         let mut held = Vec::new();
         for _ in 0..40 {
-            let keys: Vec<_> = (0..BATCH).map(|n| remote.schedule(HOUR, n).unwrap()).collect();
+            let keys: Vec<_> = (0..BATCH)
+                .map(|n| remote.schedule(HOUR, n).unwrap())
+                .collect();
             // One poll files them all.
             timer.poll(Time::ZERO, |_| ());
             assert!(keys.iter().all(|key| remote.cancel(*key).won()));
@@ -181,7 +219,10 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
         }
         // What is pending at most, the constant, and a third more, at 16 bytes each, with the pool's reserve.
         let most = held[0] + 3 * BATCH * 16 + (1 << 20);
-        assert!(*held.iter().max().unwrap() <= most, "{most} bytes are allowed: {held:?}");
+        assert!(
+            *held.iter().max().unwrap() <= most,
+            "{most} bytes are allowed: {held:?}"
+        );
     }
 }
 
@@ -192,7 +233,9 @@ fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
     let (soon, far) = (Duration::from_millis(100), Duration::from_secs(9));
     timer.schedule(timer.now(), soon, 0).unwrap();
     // As many as a log has places at first.
-    let keys: Vec<_> = (1..512).map(|n| timer.schedule(timer.now(), far, n).unwrap()).collect();
+    let keys: Vec<_> = (1..512)
+        .map(|n| timer.schedule(timer.now(), far, n).unwrap())
+        .collect();
     assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
     timer.remote().schedule(soon, 512).unwrap();
     clock.advance(2 * soon);

@@ -10,7 +10,9 @@ fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
     for (period, next) in [(delay, 23), (Period::from(10 * MS), 20)] {
         let next = Time::ZERO + MS * next;
         let ((mut timer, clock, _), (mut other, ..)) = (manual::<u64>(), manual::<u64>());
-        let key = timer.schedule_periodic(Time::ZERO, 10 * MS, period, 1).unwrap();
+        let key = timer
+            .schedule_periodic(Time::ZERO, 10 * MS, period, 1)
+            .unwrap();
         let now = clock.advance(10 * MS);
         let polled = timer.poll_with(now, |timer, _| std::mem::swap(timer, &mut other));
         assert_eq!((polled.fired, other.pending()), (1, 1));
@@ -20,7 +22,10 @@ fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
         assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO));
         assert!(timer.next_deadline().is_some_and(|next| next <= now));
         assert_eq!(timer.poll(now, |_| ()).fired, 0);
-        assert_eq!((timer.deadline(key), timer.next_deadline()), (Some(next), Some(next)));
+        assert_eq!(
+            (timer.deadline(key), timer.next_deadline()),
+            (Some(next), Some(next))
+        );
         assert_eq!(timer.poll_timeout(now), Some(next - now));
         assert_eq!(timer.poll(next, |_| ()).fired, 1);
     }
@@ -29,10 +34,15 @@ fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
 #[test]
 fn in_a_periodic_call_there_is_a_next_deadline() {
     let (mut timer, clock, _) = manual::<u64>();
-    timer.schedule_periodic(Time::ZERO, Duration::ZERO, Period::from(10 * MS), 1).unwrap();
+    timer
+        .schedule_periodic(Time::ZERO, Duration::ZERO, Period::from(10 * MS), 1)
+        .unwrap();
     let polled = timer.poll_with(clock.now(), |timer: &mut EventLoopTimer<u64>, _| {
         assert!(timer.pending() == 1 && timer.next_deadline().is_some());
         assert_eq!(timer.poll_timeout(clock.now()), Some(Duration::ZERO));
     });
-    assert_eq!((polled.fired, timer.next_deadline()), (1, Some(Time::ZERO + 10 * MS)));
+    assert_eq!(
+        (polled.fired, timer.next_deadline()),
+        (1, Some(Time::ZERO + 10 * MS))
+    );
 }

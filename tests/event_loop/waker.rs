@@ -11,14 +11,18 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[test]
 fn a_poll_that_has_a_waker_refuses_another_without_a_panic() {
     let poll = Poll::new().unwrap();
-    let first: EventLoopTimer<u64> =
-        Settings::new().build_with_mio(poll.registry(), Token(0)).unwrap();
+    let first: EventLoopTimer<u64> = Settings::new()
+        .build_with_mio(poll.registry(), Token(0))
+        .unwrap();
     let second = Settings::new().build_with_mio::<u64>(poll.registry(), Token(1));
     // `mio` looks only where debug assertions are on.
     if cfg!(debug_assertions) {
         let error = second.err().unwrap();
         assert!(matches!(error, BuildError::Waker { .. }), "{error:?}");
-        assert!(error.to_string().contains("build_with_mio_waker"), "{error}");
+        assert!(
+            error.to_string().contains("build_with_mio_waker"),
+            "{error}"
+        );
     }
     drop(first);
 }
@@ -32,7 +36,9 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
         let inside = Arc::clone(&held);
         let wake = move || assert_eq!(Arc::strong_count(&inside), 2);
         for timer in [
-            Settings::new().build_with_mio_waker::<u64>(Arc::clone(&waker)).unwrap(),
+            Settings::new()
+                .build_with_mio_waker::<u64>(Arc::clone(&waker))
+                .unwrap(),
             Settings::new().build_with_waker(wake).unwrap(),
         ] {
             let remote = timer.remote();
@@ -46,7 +52,10 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
             let refused = remote.schedule(HOUR, 2).unwrap_err();
             assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
         }
-        assert_eq!((Arc::strong_count(&waker), Arc::strong_count(&held)), (1, 1));
+        assert_eq!(
+            (Arc::strong_count(&waker), Arc::strong_count(&held)),
+            (1, 1)
+        );
     }
 }
 
@@ -54,7 +63,12 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
 fn a_waker_that_panics_has_woken_nobody_and_others_try() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let wake = move || assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "the first call panics");
+    let wake = move || {
+        assert!(
+            counted.fetch_add(1, Ordering::SeqCst) > 0,
+            "the first call panics"
+        )
+    };
     let settings = Settings::new().clock(ManualClock::new());
     let mut timer: EventLoopTimer<u64> = settings.build_with_waker(wake).unwrap();
     let remote = timer.remote();
@@ -66,7 +80,11 @@ fn a_waker_that_panics_has_woken_nobody_and_others_try() {
     });
     assert_eq!(calls.load(Ordering::SeqCst), 2, "the loop would sleep on");
     remote.schedule(Duration::ZERO, 3).unwrap();
-    assert_eq!(calls.load(Ordering::SeqCst), 2, "one call that returned is enough");
+    assert_eq!(
+        calls.load(Ordering::SeqCst),
+        2,
+        "one call that returned is enough"
+    );
     let mut fired = Vec::new();
     timer.poll(timer.now(), |expired| fired.push(expired.payload));
     fired.sort_unstable();

@@ -31,7 +31,15 @@ fn a_batch_reads_the_clock_once_if_at_all() {
     let remote = owner.remote();
     let (instant, ahead) = (Instant::now() + HOUR, NOW + HOUR);
     for (whens, reads) in [
-        (vec![When::from(5 * MS), ahead.into(), (MS / 3).into(), (2 * MS).into()], 1),
+        (
+            vec![
+                When::from(5 * MS),
+                ahead.into(),
+                (MS / 3).into(),
+                (2 * MS).into(),
+            ],
+            1,
+        ),
         (vec![instant.into(); 100], 1),
         (vec![Time::ZERO.into(), ahead.into()], 0),
         (vec![], 0),
@@ -77,7 +85,17 @@ fn the_callers_iterator_may_use_the_timer_and_may_panic() {
     });
     assert_eq!(timer.schedule_batch(nested).unwrap().len(), 3);
     assert_eq!(timer.pending(), 6);
-    let panicking = (0..3).map(|id| if id == 2 { panic!("the caller's") } else { (HOUR, id) });
+    let panicking = (0..3).map(|id| {
+        if id == 2 {
+            panic!("the caller's")
+        } else {
+            (HOUR, id)
+        }
+    });
     assert!(catch_unwind(AssertUnwindSafe(|| timer.schedule_batch(panicking))).is_err());
-    assert_eq!(timer.pending(), 6, "nothing is armed before the iterator has ended");
+    assert_eq!(
+        timer.pending(),
+        6,
+        "nothing is armed before the iterator has ended"
+    );
 }

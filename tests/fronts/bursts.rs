@@ -46,7 +46,11 @@ impl Meter {
             self.waited = self.waited.max((late.as_nanos() / CALL.as_nanos()) as u64);
         } else {
             let came = &mut self.came[expired.payload as usize];
-            assert!(!std::mem::replace(came, true), "timer {} comes twice", expired.payload);
+            assert!(
+                !std::mem::replace(came, true),
+                "timer {} comes twice",
+                expired.payload
+            );
             self.left -= 1;
         }
         self.clock.advance(CALL);
@@ -66,10 +70,23 @@ impl<L: Loop> Front<L> {
     fn new(fire: usize) -> Self {
         let clock = ManualClock::new();
         let (came, left) = (vec![false; MANY as usize], MANY);
-        let meter = Meter { clock: clock.clone(), came, left, periods: 0, waited: 0 };
-        let settings = Settings::new().budget(Budget::new().fire(fire)).clock(clock.clone());
+        let meter = Meter {
+            clock: clock.clone(),
+            came,
+            left,
+            periods: 0,
+            waited: 0,
+        };
+        let settings = Settings::new()
+            .budget(Budget::new().fire(fire))
+            .clock(clock.clone());
         let timer = L::build(settings, Duration::ZERO);
-        Self { timer, meter: Arc::new(Mutex::new(meter)), clock, schedule: L::arm }
+        Self {
+            timer,
+            meter: Arc::new(Mutex::new(meter)),
+            clock,
+            schedule: L::arm,
+        }
     }
 
     fn schedule(&mut self, delay: Duration, payload: u64) -> Key<u64> {
@@ -83,13 +100,24 @@ impl<L: Loop> Front<L> {
 
     /// Fires what is due, as much as one turn may; whether there is more.
     fn turn(&mut self) -> bool {
-        let Self { timer, meter, clock, .. } = self;
-        let more = timer.poll(clock.now(), |expired| meter.lock().unwrap().call(&expired)).more;
+        let Self {
+            timer,
+            meter,
+            clock,
+            ..
+        } = self;
+        let more = timer
+            .poll(clock.now(), |expired| meter.lock().unwrap().call(&expired))
+            .more;
         // There may be more to do without a timer that is due: housekeeping.
         let left = meter.lock().unwrap().left;
         let is_amid_burst = (1..MANY).contains(&left) && timer.pending() as u64 >= left;
         if is_amid_burst {
-            assert!(more && timer.next_deadline().is_some_and(|next| next <= clock.now()));
+            assert!(
+                more && timer
+                    .next_deadline()
+                    .is_some_and(|next| next <= clock.now())
+            );
             assert_eq!(timer.poll_timeout(clock.now()), Some(Duration::ZERO));
         }
         more
@@ -98,7 +126,10 @@ impl<L: Loop> Front<L> {
 
 fn repeating_local(fire: usize) -> Front<LocalTimer<u64>> {
     let mut front = Front::<LocalTimer<u64>>::new(fire);
-    front.timer.schedule_periodic(Time::ZERO, MS, period(), PERIODIC).unwrap();
+    front
+        .timer
+        .schedule_periodic(Time::ZERO, MS, period(), PERIODIC)
+        .unwrap();
     front
 }
 
@@ -137,27 +168,45 @@ fn waits_at_most(bound: u64, mut front: Front<impl Loop>, burst: Burst) {
         }
         if !front.turn() {
             let now = front.clock.now().as_nanos();
-            front.clock.set(Time::from_nanos(now - now % 250_000 + 250_000));
+            front
+                .clock
+                .set(Time::from_nanos(now - now % 250_000 + 250_000));
         }
     }
-    let Meter { periods, waited, .. } = *front.meter.lock().unwrap();
+    let Meter {
+        periods, waited, ..
+    } = *front.meter.lock().unwrap();
     assert!(periods > 50, "{periods} periods");
-    assert!(waited <= bound, "{burst:?}: waited for {waited} of {bound} calls");
+    assert!(
+        waited <= bound,
+        "{burst:?}: waited for {waited} of {bound} calls"
+    );
 }
 
 #[test]
 fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
     for burst in [Burst::Ahead, Burst::InThree, Burst::Overdue] {
         // Each tick before that of the timer may have a burst.
-        let bursts = if matches!(burst, Burst::InThree) { 3 } else { 1 };
+        let bursts = if matches!(burst, Burst::InThree) {
+            3
+        } else {
+            1
+        };
         let bound = 4096 + bursts * BOUND;
         waits_at_most(bound, repeating_local(4096), burst);
         let mut front = Front::<EventLoopTimer<u64>>::new(4096);
-        front.timer.schedule_periodic(Time::ZERO, MS, period(), PERIODIC).unwrap();
+        front
+            .timer
+            .schedule_periodic(Time::ZERO, MS, period(), PERIODIC)
+            .unwrap();
         waits_at_most(bound, front, burst);
         let mut front = Front::<EventLoopTimer<u64>>::new(4096);
         front.schedule = |timer, _, delay, id| timer.remote().schedule(delay, id).unwrap();
-        front.timer.remote().schedule_periodic(MS, period(), PERIODIC).unwrap();
+        front
+            .timer
+            .remote()
+            .schedule_periodic(MS, period(), PERIODIC)
+            .unwrap();
         waits_at_most(bound, front, burst);
     }
     // A small budget changes the bound by as much.
@@ -168,7 +217,9 @@ fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
 fn timers_in_the_backlog_can_be_cancelled_and_moved() {
     let mut front = Front::<LocalTimer<u64>>::new(1000);
     let clock = front.clock.clone();
-    let keys: Vec<_> = (0..MANY).map(|payload| front.schedule(100 * MS, payload)).collect();
+    let keys: Vec<_> = (0..MANY)
+        .map(|payload| front.schedule(100 * MS, payload))
+        .collect();
     clock.set(Time::ZERO + 110 * MS);
     while front.left() > MANY * 3 / 4 {
         assert!(front.turn());
@@ -218,7 +269,10 @@ fn a_backlog_is_returned_at_the_end() {
     let mut meter = front.meter.lock().unwrap();
     assert_eq!(unfired.len() as u64, meter.left);
     for unfired in unfired {
-        assert!(!std::mem::replace(&mut meter.came[unfired.payload as usize], true));
+        assert!(!std::mem::replace(
+            &mut meter.came[unfired.payload as usize],
+            true
+        ));
     }
 }
 
@@ -241,7 +295,9 @@ fn timers_that_come_again_at_once_keep_nobody_waiting() {
                 }
                 calls += u64::from(!came && clock.now() >= due);
                 clock.advance(CALL);
-                timer.schedule(clock.now(), Duration::ZERO, expired.payload).unwrap();
+                timer
+                    .schedule(clock.now(), Duration::ZERO, expired.payload)
+                    .unwrap();
             });
             assert!(calls < 1_000_000, "it never comes, in round {round}");
         }

@@ -84,7 +84,10 @@ fn expirations_can_be_dropped_at_any_point() {
             assert_eq!(timer.expired(NOW).count(), 0);
             let mut due = timer.expired(then);
             let first = due.next().unwrap();
-            assert_eq!((first.key, first.payload, first.deadline), (keys[0], 0, then));
+            assert_eq!(
+                (first.key, first.payload, first.deadline),
+                (keys[0], 0, then)
+            );
             // The timer can be used, and a poll inside does nothing.
             assert_eq!(due.timer().poll(then, |_| ()).fired, 0);
             assert_eq!(due.timer().expired(then).count(), 0);
@@ -92,7 +95,11 @@ fn expirations_can_be_dropped_at_any_point() {
             let again = due.timer().arm(then, HOUR, 7);
             let polled = due.finish();
             assert_eq!((polled.fired, polled.more), (1, true));
-            assert_eq!(timer.poll_timeout(then), Some(Duration::ZERO), "nothing is lost");
+            assert_eq!(
+                timer.poll_timeout(then),
+                Some(Duration::ZERO),
+                "nothing is lost"
+            );
             // A loop that is left half-way leaves the rest to the next poll.
             let seen: Vec<u64> = timer.expired(then).take(2).map(|it| it.payload).collect();
             assert_eq!(seen, [2, 3]);
@@ -111,7 +118,10 @@ fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
             let keys = timer.arm_all(3);
             let deadline = timer.deadline(keys[0]).expect("it is pending");
             let listed: HashMap<_, _> = timer.keys().collect();
-            assert_eq!(listed, keys.into_iter().map(|key| (key, deadline)).collect());
+            assert_eq!(
+                listed,
+                keys.into_iter().map(|key| (key, deadline)).collect()
+            );
             assert!(timer.poll_timeout_ms(NOW) > 0);
             timer.set_budget(Budget::new().fire(1));
             assert_eq!(timer.poll(deadline, |_| ()).fired, 1);
@@ -119,7 +129,12 @@ fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
             assert!(unfired.payload >= 1 && unfired.deadline == deadline);
             timer.clear();
             assert!(timer.is_empty() && timer.held_bytes() > 0);
-            assert_eq!(timer.poll_with(deadline, |_, _| panic!("it was cleared")).fired, 0);
+            assert_eq!(
+                timer
+                    .poll_with(deadline, |_, _| panic!("it was cleared"))
+                    .fired,
+                0
+            );
         }
     }
     on_each_kind!(test);
@@ -136,7 +151,11 @@ fn a_poll_ends_when_its_handler_swaps_the_timer() {
             let polled = timer.poll_with(then, |timer, expired| {
                 assert_eq!(expired.payload, 0, "a timer of the other one is not due");
                 std::mem::swap(timer, &mut other);
-                assert_eq!(other.poll(then, |_| ()).fired, 0, "its poll is still under way");
+                assert_eq!(
+                    other.poll(then, |_| ()).fired,
+                    0,
+                    "its poll is still under way"
+                );
             });
             assert_eq!((polled.fired, timer.pending(), other.pending()), (1, 3, 2));
             assert!(fire(&mut timer, far - MS).is_empty());
@@ -189,8 +208,14 @@ fn forgetting_a_drain_keeps_the_remaining_timers() {
             assert!(drain.next().is_some());
             std::mem::forget(drain);
             let next = (left > 0).then_some(NOW + HOUR);
-            assert_eq!((timer.pending(), timer.next_deadline().filter(|_| left > 0)), (left, next));
-            assert_eq!((fire(&mut timer, NOW + HOUR).len(), timer.next_deadline()), (left, None));
+            assert_eq!(
+                (timer.pending(), timer.next_deadline().filter(|_| left > 0)),
+                (left, next)
+            );
+            assert_eq!(
+                (fire(&mut timer, NOW + HOUR).len(), timer.next_deadline()),
+                (left, None)
+            );
         }
     }
     test::<LocalTimer<u64>>(2);
@@ -318,10 +343,14 @@ fn goes_on_when_it_is_pulled(mut timer: impl LoopTimer<Payload = u64>, key: Key<
 fn a_periodic_timer_that_is_pulled_goes_on_after_its_call() {
     let pause = Period::fixed_delay(MS).unwrap();
     let mut timer = LocalTimer::new(MS).unwrap();
-    let key = timer.schedule_periodic(NOW, Duration::ZERO, pause, 1).unwrap();
+    let key = timer
+        .schedule_periodic(NOW, Duration::ZERO, pause, 1)
+        .unwrap();
     goes_on_when_it_is_pulled(timer, key);
     let mut timer = event_loop(MS, standing());
-    let key = timer.schedule_periodic(NOW, Duration::ZERO, pause, 1).unwrap();
+    let key = timer
+        .schedule_periodic(NOW, Duration::ZERO, pause, 1)
+        .unwrap();
     goes_on_when_it_is_pulled(timer, key);
 }
 
@@ -329,18 +358,38 @@ fn a_periodic_timer_that_is_pulled_goes_on_after_its_call() {
 fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
     let mut timer = Settings::new().capacity(1000).build_local().unwrap();
     let empty = timer.held_bytes();
-    let keys: Vec<_> = (0..1000).map(|id| timer.schedule(NOW, 10 * MS, id).unwrap()).collect();
+    let keys: Vec<_> = (0..1000)
+        .map(|id| timer.schedule(NOW, 10 * MS, id).unwrap())
+        .collect();
     assert!(timer.held_bytes() >= empty && empty >= 1000 * 24);
-    assert!(keys[10..].iter().chain(&keys[3..4]).all(|key| timer.cancel(*key).won()));
+    assert!(
+        keys[10..]
+            .iter()
+            .chain(&keys[3..4])
+            .all(|key| timer.cancel(*key).won())
+    );
     timer.shrink_to_fit();
-    assert!(timer.held_bytes() + 900 * 24 < empty + 20_000, "{}", timer.held_bytes());
+    assert!(
+        timer.held_bytes() + 900 * 24 < empty + 20_000,
+        "{}",
+        timer.held_bytes()
+    );
     timer.reserve(500);
-    let new: Vec<_> = (0..1000).map(|id| timer.schedule(NOW, 20 * MS, id).unwrap()).collect();
-    assert!(!keys[10..].iter().any(|key| timer.is_pending(*key)), "they name nothing");
+    let new: Vec<_> = (0..1000)
+        .map(|id| timer.schedule(NOW, 20 * MS, id).unwrap())
+        .collect();
+    assert!(
+        !keys[10..].iter().any(|key| timer.is_pending(*key)),
+        "they name nothing"
+    );
     assert!(!timer.is_pending(keys[3]));
     assert_eq!(fire(&mut timer, NOW + 10 * MS), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
     assert!(new.iter().all(|key| timer.cancel(*key).won()) && timer.is_empty());
-    let mut fixed = Settings::new().capacity(1000).max_pending(11).build_fixed(MS).unwrap();
+    let mut fixed = Settings::new()
+        .capacity(1000)
+        .max_pending(11)
+        .build_fixed(MS)
+        .unwrap();
     assert!(fixed.held_bytes() >= 1000 * 24);
     let keys: Vec<_> = (0..11).map(|id| fixed.schedule(NOW, id).unwrap()).collect();
     assert!(fixed.schedule(NOW, 11).is_err());
@@ -355,9 +404,11 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
 fn errors_name_cures_that_their_front_has() {
     let new = Settings::new;
     let mut texts = Vec::new();
-    for bad in
-        [new().tick(Duration::ZERO), new().max_pending(0), new().budget(Budget::new().fire(0))]
-    {
+    for bad in [
+        new().tick(Duration::ZERO),
+        new().max_pending(0),
+        new().budget(Budget::new().fire(0)),
+    ] {
         texts.push(bad.clone().build_local::<u64>().unwrap_err().to_string());
         texts.push(bad.clone().build_fixed::<u64>(MS).unwrap_err().to_string());
         texts.push(bad.build_with_waker::<u64>(|| ()).unwrap_err().to_string());
@@ -365,12 +416,21 @@ fn errors_name_cures_that_their_front_has() {
     let mut timer = new().max_pending(1).build_local().unwrap();
     timer.schedule(NOW, HOUR, 1).unwrap();
     texts.push(timer.schedule(NOW, HOUR, 2).unwrap_err().to_string());
-    texts.push(ScheduleErrorKind::OutOfNodes { shard: 0, limit: 17 }.to_string());
+    texts.push(
+        ScheduleErrorKind::OutOfNodes {
+            shard: 0,
+            limit: 17,
+        }
+        .to_string(),
+    );
     let remote = event_loop(MS, standing()).remote();
     let gone = remote.schedule(HOUR, 1).unwrap_err().to_string();
     assert!(gone.contains("loop's timer"), "{gone}");
     texts.push(gone);
     for text in texts {
-        assert!(!text.contains("Builder::") && !text.contains("Routing::"), "{text}");
+        assert!(
+            !text.contains("Builder::") && !text.contains("Routing::"),
+            "{text}"
+        );
     }
 }

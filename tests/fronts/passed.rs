@@ -9,7 +9,12 @@ use tickwheel::{Drive, LocalTimer, MissedTicks, Period, Time, When};
 fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
     let every_day = Period::fixed_rate(24 * HOUR, MissedTicks::Skip).unwrap();
     let past = NOW - 4000 * MS;
-    let firsts = [Duration::ZERO.into(), NOW.into(), past.into(), When::from(NOW + MS)];
+    let firsts = [
+        Duration::ZERO.into(),
+        NOW.into(),
+        past.into(),
+        When::from(NOW + MS),
+    ];
     let hours = |hours: [u32; 4]| hours.map(|hours| Some(Time::ZERO + hours * HOUR));
     for mut timer in fronts(HOUR) {
         let keys = firsts.map(|first| timer.arm_periodic(first, every_day));
@@ -28,11 +33,20 @@ fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
 #[test]
 fn past_deadlines_are_due_immediately_in_batches_and_handles() {
     let past = NOW - 4000 * MS;
-    let instant = Instant::now().checked_sub(MS).expect("the machine runs for longer");
+    let instant = Instant::now()
+        .checked_sub(MS)
+        .expect("the machine runs for longer");
     let mixed = || {
         let ahead = NOW + MS;
         let slack = When::from(past).with_slack(100 * MS);
-        [When::from(Duration::ZERO), past.into(), slack, instant.into(), MS.into(), ahead.into()]
+        [
+            When::from(Duration::ZERO),
+            past.into(),
+            slack,
+            instant.into(),
+            MS.into(),
+            ahead.into(),
+        ]
     };
     let timers = || mixed().into_iter().zip(0..);
     let mut timer = event_loop(HOUR, standing());

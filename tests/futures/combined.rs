@@ -14,18 +14,32 @@ use tickwheel::{
 fn a_future_that_is_ready_in_time_returns_its_output() {
     let rig = Rig::new();
     let bell = Bell::new();
-    assert_eq!(poll(&mut rig.timer.timeout(ms(5), ready(7)), &bell), Poll::Ready(Ok(7)));
-    assert_eq!(poll(&mut rig.timer.timeout(ms(0), ready(7)), &bell), Poll::Ready(Ok(7)));
+    assert_eq!(
+        poll(&mut rig.timer.timeout(ms(5), ready(7)), &bell),
+        Poll::Ready(Ok(7))
+    );
+    assert_eq!(
+        poll(&mut rig.timer.timeout(ms(0), ready(7)), &bell),
+        Poll::Ready(Ok(7))
+    );
     assert_eq!(rig.timer.stats().scheduled(), 0, "ready at once: no timer");
     let mut polls = 0;
     let second = poll_fn(|_| {
         polls += 1;
-        if polls == 2 { Poll::Ready(7) } else { Poll::Pending }
+        if polls == 2 {
+            Poll::Ready(7)
+        } else {
+            Poll::Pending
+        }
     });
     let mut timed = rig.timer.timeout(ms(5), second);
     assert!(poll(&mut timed, &bell).is_pending());
     rig.pass(HOUR);
-    assert_eq!(poll(&mut timed, &bell), Poll::Ready(Ok(7)), "asked first, though it is late");
+    assert_eq!(
+        poll(&mut timed, &bell),
+        Poll::Ready(Ok(7)),
+        "asked first, though it is late"
+    );
 }
 
 #[test]
@@ -40,12 +54,17 @@ fn a_future_that_is_not_ready_elapses() {
     assert_eq!((rig.pass(ms(4)), bell.rings()), (0, 0));
     rig.pass(ms(1));
     let elapsed = poll(&mut timed, &bell);
-    assert_eq!((elapsed, bell.rings()), (Poll::Ready(Err(TimeoutError::Elapsed)), 1));
+    assert_eq!(
+        (elapsed, bell.rings()),
+        (Poll::Ready(Err(TimeoutError::Elapsed)), 1)
+    );
     let _: &std::future::Pending<()> = timed.get_ref();
     drop(timed.into_inner());
     let mut stopped = rig.timer.timeout(ms(5), pending::<()>());
     rig.timer.stop().unwrap();
-    let Poll::Ready(Err(error)) = poll(&mut stopped, &bell) else { panic!("no timer, no wait") };
+    let Poll::Ready(Err(error)) = poll(&mut stopped, &bell) else {
+        panic!("no timer, no wait")
+    };
     assert!(matches!(error, TimeoutError::Sleep(_)));
 }
 
@@ -57,13 +76,20 @@ fn an_elapsed_timeout_polls_its_future_only_after_a_reset() {
         ms(5),
         poll_fn(|_| {
             polls += 1;
-            if polls == 3 { Poll::Ready(7) } else { Poll::Pending }
+            if polls == 3 {
+                Poll::Ready(7)
+            } else {
+                Poll::Pending
+            }
         }),
     );
     assert!(poll(&mut timed, &bell).is_pending());
     rig.pass(ms(5));
     for _ in 0..3 {
-        assert_eq!(poll(&mut timed, &bell), Poll::Ready(Err(TimeoutError::Elapsed)));
+        assert_eq!(
+            poll(&mut timed, &bell),
+            Poll::Ready(Err(TimeoutError::Elapsed))
+        );
     }
     std::pin::Pin::new(&mut timed).reset(ms(5));
     assert_eq!(poll(&mut timed, &bell), Poll::Ready(Ok(7)));
@@ -93,7 +119,10 @@ fn a_rate_does_not_drift_and_each_policy_makes_up_its_way() {
     ] {
         let rig = Rig::new();
         let mut interval = rig.timer.interval_at(ms(10), ms(10)).missed_ticks(missed);
-        assert_eq!(interval.period(), Period::fixed_rate(ms(10), missed).unwrap());
+        assert_eq!(
+            interval.period(),
+            Period::fixed_rate(ms(10), missed).unwrap()
+        );
         assert!(ticks(&mut interval).is_empty());
         rig.pass(ms(10));
         assert_eq!(ticks(&mut interval), [at(10)]);
@@ -101,7 +130,11 @@ fn a_rate_does_not_drift_and_each_policy_makes_up_its_way() {
         assert_eq!(ticks(&mut interval), [at(20)], "late within its period");
         rig.pass(ms(41));
         assert_eq!(ticks(&mut interval), late, "{missed:?}: three are missed");
-        let next = if missed == MissedTicks::Delay { at(75) } else { at(70) };
+        let next = if missed == MissedTicks::Delay {
+            at(75)
+        } else {
+            at(70)
+        };
         rig.pass(ms(4));
         assert!(ticks(&mut interval).is_empty());
         rig.pass(next.saturating_duration_since(rig.timer.now()));
@@ -118,13 +151,22 @@ fn a_pause_begins_when_the_next_tick_is_asked_for() {
     rig.pass(ms(7));
     assert!(poll(&mut Box::pin(interval.tick()), &bell).is_pending());
     rig.pass(ms(9));
-    assert!(poll(&mut Box::pin(interval.tick()), &bell).is_pending(), "a dropped tick is not lost");
+    assert!(
+        poll(&mut Box::pin(interval.tick()), &bell).is_pending(),
+        "a dropped tick is not lost"
+    );
     rig.pass(ms(1));
-    assert_eq!(poll(&mut Box::pin(interval.tick()), &bell), Poll::Ready(Ok(at(17))));
+    assert_eq!(
+        poll(&mut Box::pin(interval.tick()), &bell),
+        Poll::Ready(Ok(at(17)))
+    );
     interval.reset_after(ms(3));
     assert!(poll(&mut Box::pin(interval.tick()), &bell).is_pending());
     rig.pass(ms(3));
-    assert_eq!(poll(&mut Box::pin(interval.tick()), &bell), Poll::Ready(Ok(at(20))));
+    assert_eq!(
+        poll(&mut Box::pin(interval.tick()), &bell),
+        Poll::Ready(Ok(at(20)))
+    );
 }
 
 #[test]
@@ -164,11 +206,18 @@ fn long_delays_of_the_shared_engine_end_on_a_grid() {
     assert!(is_on_grid(&sleep), "armed");
     // By chance one of 2^23 lies on the grid; three of them never do.
     let exact = |sleep: [Sleep; 3]| !sleep.iter().all(is_on_grid);
-    assert!(exact([(); 3].map(|()| tickwheel::sleep(When::from(minute).exact()))));
-    assert!(exact([(); 3].map(|()| tickwheel::sleep_until(Instant::now() + minute))));
+    assert!(exact(
+        [(); 3].map(|()| tickwheel::sleep(When::from(minute).exact()))
+    ));
+    assert!(exact(
+        [(); 3].map(|()| tickwheel::sleep_until(Instant::now() + minute))
+    ));
     assert!(exact([(); 3].map(|()| tickwheel::sleep(ms(999)))));
     let own = [(); 3].map(|()| timer.sleep(minute).deadline());
-    assert!(own.iter().any(|deadline| deadline.as_nanos() % (1 << 23) != 0));
+    assert!(
+        own.iter()
+            .any(|deadline| deadline.as_nanos() % (1 << 23) != 0)
+    );
 }
 
 /// A sleep that has panicked may be asked again.
@@ -195,9 +244,15 @@ fn the_free_futures_panic_where_others_return_an_error() {
         message(&mut || _ = poll(&mut timeout, &bell)),
         message(&mut || _ = poll(&mut Box::pin(interval.tick()), &bell)),
     ] {
-        assert!(message.contains("the shared engine") && message.contains("stopped"), "{message}");
+        assert!(
+            message.contains("the shared engine") && message.contains("stopped"),
+            "{message}"
+        );
     }
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert_eq!(sleep.poll_sleep(&mut cx), stopped);
-    assert_eq!(poll(&mut tickwheel::timeout(HOUR, ready(7)), &bell), Poll::Ready(Ok(7)));
+    assert_eq!(
+        poll(&mut tickwheel::timeout(HOUR, ready(7)), &bell),
+        Poll::Ready(Ok(7))
+    );
 }

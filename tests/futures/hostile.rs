@@ -47,11 +47,15 @@ fn drop_it(data: *const ()) {
 fn moody() -> (&'static Moods, Waker) {
     let moods: &'static Moods = Box::leak(Box::default());
     // SAFETY: the table's functions expect moods that are never freed.
-    (moods, unsafe { Waker::new(std::ptr::from_ref(moods).cast(), &VTABLE) })
+    (moods, unsafe {
+        Waker::new(std::ptr::from_ref(moods).cast(), &VTABLE)
+    })
 }
 
 fn poll_with(sleep: &mut Sleep<SleepError>, waker: &Waker) -> Poll<()> {
-    sleep.poll_sleep(&mut Context::from_waker(waker)).map(|ended| ended.unwrap())
+    sleep
+        .poll_sleep(&mut Context::from_waker(waker))
+        .map(|ended| ended.unwrap())
 }
 
 #[test]
@@ -98,7 +102,10 @@ fn a_wake_that_panics_is_a_handlers_panic_and_the_others_are_woken() {
     moods.wake.store(true, Ordering::SeqCst);
     assert_eq!(rig.pass(ms(5)), 2);
     assert_eq!((bell.rings(), rig.timer.stats().panics()), (1, 1));
-    assert!(poll_with(&mut sleep, &waker).is_ready(), "fired all the same");
+    assert!(
+        poll_with(&mut sleep, &waker).is_ready(),
+        "fired all the same"
+    );
     // Where a stop wakes.
     let (mut sleep, mut other) = (rig.timer.sleep(ms(5)), rig.timer.sleep(ms(5)));
     assert!(poll_with(&mut sleep, &waker).is_pending() && poll(&mut other, &bell).is_pending());
@@ -117,7 +124,9 @@ struct Inline {
 
 impl Wake for Inline {
     fn wake(self: Arc<Self>) {
-        let Some(mut sleep) = self.sleep.lock().unwrap().take() else { return };
+        let Some(mut sleep) = self.sleep.lock().unwrap().take() else {
+            return;
+        };
         let bell = Bell::new();
         let is_ready = matches!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
         self.polled.lock().unwrap().push(is_ready);
@@ -147,7 +156,11 @@ fn a_wake_may_poll_drop_and_sleep_anew() {
     let mut far = rig.timer.sleep(HOUR);
     assert!(poll_with(&mut far, &waker).is_pending());
     rig.timer.stop().unwrap();
-    assert_eq!(*inline.polled.lock().unwrap(), [true, false], "woken by the stop: not ready");
+    assert_eq!(
+        *inline.polled.lock().unwrap(),
+        [true, false],
+        "woken by the stop: not ready"
+    );
     *inline.sleep.lock().unwrap() = None;
 }
 
@@ -174,7 +187,10 @@ fn an_interval_whose_clock_panics_ticks_no_earlier_for_it() {
         clock.0.store(1, Ordering::SeqCst);
         assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
     };
-    assert!(beat.poll_tick(&mut context).is_ready(), "the first one at once");
+    assert!(
+        beat.poll_tick(&mut context).is_ready(),
+        "the first one at once"
+    );
     panics(&mut || _ = beat.poll_tick(&mut context));
     panics(&mut || beat.reset_after(ms(1)));
     assert!(beat.poll_tick(&mut context).is_pending());

@@ -20,7 +20,10 @@ mod support {
     pub(crate) mod setup;
 }
 
-#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[allow(
+    dead_code,
+    reason = "shared with other programs, each of which uses a part"
+)]
 #[path = "../hostile/children.rs"]
 mod children;
 mod combined;

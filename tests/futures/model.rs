@@ -60,12 +60,20 @@ impl Model {
         let (deadline, when, look) = self.deadline(random);
         let sleep = self.rig.timer.sleep(when);
         assert_eq!(sleep.deadline().as_nanos(), deadline);
-        self.entries.push(Entry { sleep, deadline, stage: Stage::Unarmed { look } });
+        self.entries.push(Entry {
+            sleep,
+            deadline,
+            stage: Stage::Unarmed { look },
+        });
     }
 
     /// Chooses a deadline: in nanoseconds, as a delay or as a point, and whether it is a point, which may have passed.
     fn deadline(&self, random: &mut Random) -> (u64, When, bool) {
-        let far = if random.chance(80) { 20 * TICK } else { 5_000 * TICK };
+        let far = if random.chance(80) {
+            20 * TICK
+        } else {
+            5_000 * TICK
+        };
         let ahead = 1 + random.below(far);
         if random.chance(50) {
             return (self.now + ahead, Duration::from_nanos(ahead).into(), false);
@@ -82,7 +90,12 @@ impl Model {
             Stage::Unarmed { look: true } if entry.deadline <= self.now => Stage::Elapsed,
             Stage::Unarmed { .. } | Stage::Armed(_) => Stage::Armed(bell),
         };
-        assert_eq!(answer.is_ready(), expected == Stage::Elapsed, "{:?}", entry.stage);
+        assert_eq!(
+            answer.is_ready(),
+            expected == Stage::Elapsed,
+            "{:?}",
+            entry.stage
+        );
         assert!(matches!(answer, Poll::Pending | Poll::Ready(Ok(()))));
         entry.stage = expected;
     }
@@ -114,19 +127,35 @@ impl Model {
     }
 
     fn check(&self) {
-        let armed = |bell| self.entries.iter().filter(|it| it.stage == Stage::Armed(bell)).count();
+        let armed = |bell| {
+            self.entries
+                .iter()
+                .filter(|it| it.stage == Stage::Armed(bell))
+                .count()
+        };
         for bell in 0..BELLS {
             assert_eq!(self.bells[bell].rings(), self.rings[bell], "bell {bell}");
-            assert_eq!(wakers(&self.bells[bell]), armed(bell), "wakers of bell {bell}");
+            assert_eq!(
+                wakers(&self.bells[bell]),
+                armed(bell),
+                "wakers of bell {bell}"
+            );
         }
-        assert_eq!(self.rig.timer.pending(), (0..BELLS).map(armed).sum::<usize>());
+        assert_eq!(
+            self.rig.timer.pending(),
+            (0..BELLS).map(armed).sum::<usize>()
+        );
     }
 }
 
 fn run(seed: u64, steps: u64) {
     let random = &mut Random::new(seed);
     let hashed = WheelKind::Hashed { buckets: 16 };
-    let wheel = if random.chance(50) { hashed } else { WheelKind::Hierarchical };
+    let wheel = if random.chance(50) {
+        hashed
+    } else {
+        WheelKind::Hierarchical
+    };
     let mut model = Model::new(wheel);
     for _ in 0..steps {
         let which = random.below(model.entries.len().max(1) as u64) as usize;
@@ -141,7 +170,11 @@ fn run(seed: u64, steps: u64) {
         model.check();
     }
     // The end: everything that sleeps is woken, whether it fires or is returned.
-    let armed = model.entries.iter().filter(|it| matches!(it.stage, Stage::Armed(_))).count();
+    let armed = model
+        .entries
+        .iter()
+        .filter(|it| matches!(it.stage, Stage::Armed(_)))
+        .count();
     assert_eq!(model.rig.timer.stop().unwrap().len(), armed);
     for entry in &mut model.entries {
         let answer = poll(&mut entry.sleep, &Bell::new());

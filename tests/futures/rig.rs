@@ -21,7 +21,10 @@ impl Rig {
 
     pub(crate) fn with(set: impl FnOnce(Builder) -> Builder) -> Self {
         let clock = ManualClock::new();
-        let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
+        let builder = Builder::new()
+            .shards(1)
+            .pinning(Pinning::Off)
+            .drive(Drive::Manual);
         let timer = set(builder.clock(clock.clone())).build().unwrap();
         Self { clock, timer }
     }

@@ -12,11 +12,18 @@ use tickwheel::{
 
 #[test]
 fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
-    let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
+    let past = Instant::now()
+        .checked_sub(ms(1))
+        .expect("the machine runs for longer");
     let rig = Rig::with(|builder| builder.tick(HOUR));
     rig.clock.advance(HOUR * 3 / 2);
     let now = rig.timer.now();
-    for when in [ms(0).into(), now.into(), (now - ms(1)).into(), When::from(past)] {
+    for when in [
+        ms(0).into(),
+        now.into(),
+        (now - ms(1)).into(),
+        When::from(past),
+    ] {
         let bell = Bell::new();
         let mut sleep = rig.timer.sleep(10 * HOUR);
         assert!(poll(&mut sleep, &bell).is_pending());
@@ -77,7 +84,11 @@ fn stop_wakes_and_is_told_from_firing() {
     let mut sleep = rig.timer.sleep(ms(5));
     assert!(poll(&mut sleep, &bell).is_pending());
     let returned = rig.timer.stop().unwrap();
-    assert_eq!((returned.len(), bell.rings()), (1, 1), "woken although the payload is kept");
+    assert_eq!(
+        (returned.len(), bell.rings()),
+        (1, 1),
+        "woken although the payload is kept"
+    );
     assert!(!sleep.is_elapsed());
     let Poll::Ready(Err(error)) = poll(&mut sleep, &bell) else {
         panic!("a stopped sleep is over")
@@ -85,7 +96,10 @@ fn stop_wakes_and_is_told_from_firing() {
     assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
     assert!(error.to_string().contains("build a new one"), "{error}");
     let again = poll(&mut sleep, &bell);
-    assert!(matches!(again, Poll::Ready(Err(_))), "a stopped engine takes no more");
+    assert!(
+        matches!(again, Poll::Ready(Err(_))),
+        "a stopped engine takes no more"
+    );
     drop(returned);
     let mut late = rig.timer.sleep(ms(5));
     assert!(matches!(poll(&mut late, &bell), Poll::Ready(Err(_))));
@@ -103,7 +117,10 @@ fn the_last_timer_wakes_whoever_sleeps() {
     assert!(bell.rings() >= 1 && wakers(&bell) == 0);
     assert!(matches!(poll(&mut sleep, &bell), Poll::Ready(Err(_))));
     for mut sleep in [sleep, unpolled] {
-        assert!(sleep.deadline() > Time::ZERO, "the engine's memory is there");
+        assert!(
+            sleep.deadline() > Time::ZERO,
+            "the engine's memory is there"
+        );
         assert!(matches!(poll(&mut sleep, &bell), Poll::Ready(Err(_))));
         sleep.reset(ms(1));
     }
@@ -118,8 +135,18 @@ fn a_full_engine_says_so_and_can_be_asked_again() {
     let Poll::Ready(Err(error)) = poll(&mut two, &bell) else {
         panic!("accepted beyond the limit")
     };
-    assert_eq!(error.kind(), &ScheduleErrorKind::TooManyPending { pending: 1, max_pending: 1 });
-    assert_eq!((wakers(&bell), bell.rings()), (1, 0), "a refused waker is dropped, not woken");
+    assert_eq!(
+        error.kind(),
+        &ScheduleErrorKind::TooManyPending {
+            pending: 1,
+            max_pending: 1
+        }
+    );
+    assert_eq!(
+        (wakers(&bell), bell.rings()),
+        (1, 0),
+        "a refused waker is dropped, not woken"
+    );
     drop(one);
     assert!(poll(&mut two, &bell).is_pending());
     // Another waker needs no further place.
@@ -132,8 +159,16 @@ fn firing_all_makes_it_ready() {
     let bell = Bell::new();
     let mut sleep = rig.timer.sleep(HOUR);
     assert!(poll(&mut sleep, &bell).is_pending());
-    assert!(rig.timer.shutdown(Shutdown::FireAll, secs(60)).unwrap().is_empty());
-    assert_eq!((bell.rings(), poll(&mut sleep, &bell)), (1, Poll::Ready(Ok(()))));
+    assert!(
+        rig.timer
+            .shutdown(Shutdown::FireAll, secs(60))
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(
+        (bell.rings(), poll(&mut sleep, &bell)),
+        (1, Poll::Ready(Ok(())))
+    );
 }
 
 #[test]
@@ -147,10 +182,16 @@ fn the_shared_engine_sleeps_times_out_and_ticks() {
     block_on(tickwheel::sleep_until(slept));
     not_before(slept);
     let timed = until();
-    assert_eq!(block_on(tickwheel::timeout(ms(10), pending::<()>())), Err(Elapsed));
+    assert_eq!(
+        block_on(tickwheel::timeout(ms(10), pending::<()>())),
+        Err(Elapsed)
+    );
     not_before(timed);
     let timed = until();
-    assert_eq!(block_on(tickwheel::timeout_at(timed, pending::<()>())), Err(Elapsed));
+    assert_eq!(
+        block_on(tickwheel::timeout_at(timed, pending::<()>())),
+        Err(Elapsed)
+    );
     not_before(timed);
     assert_eq!(block_on(tickwheel::timeout(HOUR, async { 7 })), Ok(7));
     let third = until();
@@ -208,7 +249,11 @@ fn a_sleep_of_zero_is_not_ready_before_its_deadline() {
         let mut sleep = timer.sleep(Duration::ZERO);
         let polled = sleep.poll_sleep(&mut cx);
         let now = timer.now();
-        assert!(polled.is_ready() && now >= sleep.deadline(), "{now:?}, {:?}", sleep.deadline());
+        assert!(
+            polled.is_ready() && now >= sleep.deadline(),
+            "{now:?}, {:?}",
+            sleep.deadline()
+        );
     }
 }
 
@@ -219,11 +264,20 @@ fn workers_of_the_shared_engine_are_not_pinned() {
     let (done, finished) = std::sync::mpsc::channel();
     for _ in 0..100 {
         let done = done.clone();
-        shared.run_after(Duration::ZERO, move || done.send(()).unwrap()).unwrap();
+        shared
+            .run_after(Duration::ZERO, move || done.send(()).unwrap())
+            .unwrap();
     }
     (0..100).for_each(|_| finished.recv().unwrap());
     // A worker pins itself before it turns.
-    let at_work = shared.stats().shards.into_iter().filter(|shard| shard.fired > 0);
+    let at_work = shared
+        .stats()
+        .shards
+        .into_iter()
+        .filter(|shard| shard.fired > 0);
     let pins: Vec<PinState> = at_work.map(|shard| shard.pinning).collect();
-    assert!(!pins.is_empty() && pins.iter().all(|pin| *pin == PinState::Unpinned), "{pins:?}");
+    assert!(
+        !pins.is_empty() && pins.iter().all(|pin| *pin == PinState::Unpinned),
+        "{pins:?}"
+    );
 }

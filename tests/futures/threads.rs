@@ -12,7 +12,12 @@ use tickwheel::{Builder, Pinning, SleepError, Timer};
 #[test]
 fn no_wake_is_lost_while_wakers_change() {
     for round in 0..stress(40) {
-        let timer = Builder::new().shards(2).pinning(Pinning::Off).tick(us(100)).build().unwrap();
+        let timer = Builder::new()
+            .shards(2)
+            .pinning(Pinning::Off)
+            .tick(us(100))
+            .build()
+            .unwrap();
         std::thread::scope(|scope| {
             for seed in 0..3 {
                 let timer = &timer;
@@ -32,7 +37,13 @@ fn no_wake_is_lost_while_wakers_change() {
 
 /// Sleeps at most a millisecond, or an hour, which a stop ends.
 fn sleep_once(timer: &Timer, random: &mut Random) -> Result<(), SleepError> {
-    let mut any = || if random.chance(3) { HOUR } else { us(random.below(800)) };
+    let mut any = || {
+        if random.chance(3) {
+            HOUR
+        } else {
+            us(random.below(800))
+        }
+    };
     let (first, delay) = (any(), any());
     let mut start = Instant::now();
     let mut sleep = timer.sleep(delay);
@@ -56,7 +67,9 @@ fn sleep_once(timer: &Timer, random: &mut Random) -> Result<(), SleepError> {
             }
             ready => ready,
         };
-        let Poll::Ready(ended) = polled else { panic!("woken, and not ready") };
+        let Poll::Ready(ended) = polled else {
+            panic!("woken, and not ready")
+        };
         assert!(ended.is_err() || start.elapsed() >= delay, "early");
         return ended;
     }

@@ -28,17 +28,31 @@ fn wakers_and_closures_of_one_tick_are_called_in_order() {
     for number in 0..200 {
         let list = Arc::clone(&list);
         if number % 70 == 50 {
-            drop(rig.timer.run_after(ms(5), move || list.lock().unwrap().push(number)).unwrap());
+            drop(
+                rig.timer
+                    .run_after(ms(5), move || list.lock().unwrap().push(number))
+                    .unwrap(),
+            );
             continue;
         }
         let waker = Waker::from(Arc::new(Note { number, list }));
         let mut sleep = rig.timer.sleep(ms(5));
-        assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+        assert!(
+            sleep
+                .poll_sleep(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
         sleeps.push(sleep);
     }
     assert_eq!(rig.pass(ms(5)), 200);
     assert_eq!(*list.lock().unwrap(), (0..200).collect::<Vec<_>>());
-    assert_eq!((rig.timer.stats().panics(), sleeps.iter().all(Sleep::is_elapsed)), (20, true));
+    assert_eq!(
+        (
+            rig.timer.stats().panics(),
+            sleeps.iter().all(Sleep::is_elapsed)
+        ),
+        (20, true)
+    );
 }
 
 /// Looks, when it is woken, how many of these have fired.
@@ -62,7 +76,11 @@ fn the_first_waker_is_called_when_all_of_a_few_have_fired() {
     let (look, bell) = (Arc::<Look>::default(), Bell::new());
     let mut first = rig.timer.sleep(ms(5));
     let waker = Waker::from(Arc::clone(&look));
-    assert!(first.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+    assert!(
+        first
+            .poll_sleep(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
     for _ in 0..9 {
         let mut sleep = rig.timer.sleep(ms(5));
         assert!(poll(&mut sleep, &bell).is_pending());
@@ -87,9 +105,16 @@ fn lateness_counts_wakers_beside_a_slow_handler_hook() {
     let waker = Waker::from(Arc::new(Slow(rig.clock.clone())));
     let mut sleeps: Vec<_> = (0..20).map(|_| rig.timer.sleep(ms(10))).collect();
     for sleep in &mut sleeps {
-        assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+        assert!(
+            sleep
+                .poll_sleep(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
     }
     assert_eq!(rig.pass(ms(10)), 20);
     let stats = rig.timer.stats();
-    assert_eq!((stats.lateness().max(), stats.shards[0].handler_time.max()), (ms(95), ms(5)));
+    assert_eq!(
+        (stats.lateness().max(), stats.shards[0].handler_time.max()),
+        (ms(95), ms(5))
+    );
 }

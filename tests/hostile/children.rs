@@ -9,7 +9,9 @@ pub(crate) fn in_a_process_of_its_own<T: Fn()>(
     if std::env::var_os(CHILD).is_some() {
         return false;
     }
-    let (_, name) = std::any::type_name::<T>().split_once("::").expect("a path of this program");
+    let (_, name) = std::any::type_name::<T>()
+        .split_once("::")
+        .expect("a path of this program");
     let child = std::process::Command::new(std::env::current_exe().expect("it runs"))
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
@@ -18,9 +20,15 @@ pub(crate) fn in_a_process_of_its_own<T: Fn()>(
         .expect("it can be run once more");
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (told, errors) = (text(&child.stdout), text(&child.stderr));
-    assert!(child.status.success() && told.contains("1 passed"), "{told}\n{errors}");
+    assert!(
+        child.status.success() && told.contains("1 passed"),
+        "{told}\n{errors}"
+    );
     let tells = |line: &&str| line.contains("skipped: ") || line.contains("resident: ");
-    told.lines().chain(errors.lines()).filter(tells).for_each(|line| println!("{line}"));
+    told.lines()
+        .chain(errors.lines())
+        .filter(tells)
+        .for_each(|line| println!("{line}"));
     true
 }
 
@@ -41,5 +49,9 @@ pub(crate) fn forked(run: impl FnOnce() -> bool) -> i32 {
     let mut status = 0;
     // SAFETY: waits for our own child.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
+    if libc::WIFEXITED(status) {
+        libc::WEXITSTATUS(status)
+    } else {
+        -1
+    }
 }

@@ -48,14 +48,26 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
     clock.set_broken(false);
     for _ in 0..2 {
         let error = timer.schedule_key(far, 99).unwrap_err();
-        assert!(error.to_string().contains("the clock") && *error.payload() == 99, "{error}");
-        assert!(matches!(error.kind(), ScheduleErrorKind::WorkerFailed { shard: 0 | 1, .. }));
+        assert!(
+            error.to_string().contains("the clock") && *error.payload() == 99,
+            "{error}"
+        );
+        assert!(matches!(
+            error.kind(),
+            ScheduleErrorKind::WorkerFailed { shard: 0 | 1, .. }
+        ));
     }
     assert_eq!(timer.state(), EngineState::Failed);
     // Returns, though nothing happens any more.
     timer.wait_idle();
     for shard in &timer.stats().shards {
-        assert!(shard.failure.as_ref().is_some_and(|it| it.contains("the clock")), "{shard:?}");
+        assert!(
+            shard
+                .failure
+                .as_ref()
+                .is_some_and(|it| it.contains("the clock")),
+            "{shard:?}"
+        );
     }
     let rest = timer.stop().unwrap();
     assert_eq!(set_of(rest.iter().map(|it| it.payload)), (0..12).collect());
@@ -79,7 +91,11 @@ fn a_turn_on_a_broken_clock_ends_in_an_error() {
             None => timer.turn(),
         });
         // By hand the other shards would go on.
-        let goes_on = if drive == Drive::Manual { Ok(0) } else { Err(FAILED) };
+        let goes_on = if drive == Drive::Manual {
+            Ok(0)
+        } else {
+            Err(FAILED)
+        };
         assert_eq!((first, second), (Err(FAILED), goes_on));
         clock.set_broken(false);
         drop(driven);
@@ -117,7 +133,9 @@ fn a_failed_shard_is_closed_before_its_failure_is_told() {
             }
             hears.recv_timeout(secs(20)).unwrap();
             clock.set_broken(false);
-            let refused = timer.schedule_key(ms(1), 3).map_err(|error| error.kind().clone());
+            let refused = timer
+                .schedule_key(ms(1), 3)
+                .map_err(|error| error.kind().clone());
             timer.wait_idle();
             drop(let_go);
             let Err(ScheduleErrorKind::WorkerFailed { shard: 0, message }) = refused else {
@@ -135,7 +153,11 @@ struct Explosive(u32);
 
 impl Drop for Explosive {
     fn drop(&mut self) {
-        assert!(!std::thread::panicking(), "payload {} is dropped by a panic", self.0);
+        assert!(
+            !std::thread::panicking(),
+            "payload {} is dropped by a panic",
+            self.0
+        );
     }
 }
 
@@ -165,12 +187,17 @@ fn a_clock_that_breaks_in_the_middle_of_a_turn_costs_none_of_its_timers() {
             assert_eq!(answer, Some(Err(TurnError::Failed { shard: 0 })));
         } else {
             clock.set_broken(true);
-            wait_until("the worker has ended", || timer.state() == EngineState::Failed);
+            wait_until("the worker has ended", || {
+                timer.state() == EngineState::Failed
+            });
         }
         let rest = timer.stop().unwrap();
         let fired = fired.load(Ordering::SeqCst) as usize;
         assert_eq!(fired + rest.len(), 501, "{drive:?}: {fired} fired");
         // A worker may find the clock broken before it begins its first turn.
-        assert!(fired < 500 && (fired > 0 || drive == Drive::Workers), "{fired} fired");
+        assert!(
+            fired < 500 && (fired > 0 || drive == Drive::Workers),
+            "{fired} fired"
+        );
     }
 }

@@ -48,18 +48,29 @@ fn dropping_the_last_handle_does_not_wait_for_a_handler() {
         drop(timer);
         done.send(()).unwrap();
     });
-    dropped.recv_timeout(secs(20)).expect("the drop has not returned");
+    dropped
+        .recv_timeout(secs(20))
+        .expect("the drop has not returned");
     drop(let_go);
 }
 
 #[test]
 fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
-    for mode in [Shutdown::ReturnUnfired, Shutdown::Drain { until: Time::ZERO }] {
+    for mode in [
+        Shutdown::ReturnUnfired,
+        Shutdown::Drain { until: Time::ZERO },
+    ] {
         let (timer, let_go) = blocked();
         (1..=10).for_each(|id| arm(&timer, HOUR, id));
-        assert_eq!(timer.shutdown(mode, ms(20)), Err(StopError::TimedOut { shards: 1 }));
+        assert_eq!(
+            timer.shutdown(mode, ms(20)),
+            Err(StopError::TimedOut { shards: 1 })
+        );
         let refused = timer.schedule_key(HOUR, 99).unwrap_err();
-        assert_eq!((refused.kind(), refused.payload()), (&ScheduleErrorKind::Stopped, &99));
+        assert_eq!(
+            (refused.kind(), refused.payload()),
+            (&ScheduleErrorKind::Stopped, &99)
+        );
         drop(let_go);
         let rest = timer.shutdown(mode, secs(20)).unwrap();
         assert_eq!(set_of(rest.iter().map(|it| it.payload)), (1..=10).collect());
@@ -95,7 +106,10 @@ fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
         // The one that was pushed out stands where it stood.
         assert_eq!(seen, [5, 6, 2, 0, 1, 4, 3]);
         let stats = timer.stats();
-        assert_eq!((stats.fired(), stats.cancelled(), stats.returned()), (7, 1, 0));
+        assert_eq!(
+            (stats.fired(), stats.cancelled(), stats.returned()),
+            (7, 1, 0)
+        );
         assert_eq!((timer.pending(), timer.state()), (0, EngineState::Stopped));
     }
 }
@@ -106,7 +120,10 @@ fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
         let keys = Arc::new(Mutex::new(Vec::new()));
         let moving = Arc::clone(&keys);
         let budget = Budget::new().drain(1).fire(1).sweep(1);
-        let builder = one_shard().drive(drive).clock(ManualClock::new()).budget(budget);
+        let builder = one_shard()
+            .drive(drive)
+            .clock(ManualClock::new())
+            .budget(budget);
         let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
             for key in moving.lock().unwrap().iter() {
                 let to = [ms(1), HOUR][expired.payload as usize % 2];
@@ -115,7 +132,9 @@ fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
         });
         for id in 0..20 {
             let every = Period::fixed_rate(ms(10), MissedTicks::Burst).unwrap();
-            keys.lock().unwrap().push(timer.schedule_periodic(ms(10), every, id).unwrap());
+            keys.lock()
+                .unwrap()
+                .push(timer.schedule_periodic(ms(10), every, id).unwrap());
         }
         let rest = timer.shutdown(Shutdown::FireAll, secs(20)).unwrap();
         assert_eq!((timer.stats().fired(), rest.len()), (20, 20), "{drive:?}");
@@ -129,7 +148,9 @@ fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
         timer.schedule_key(delay, id as u64).unwrap();
     }
     let until = timer.now() + ms(300);
-    let rest = timer.shutdown(Shutdown::Drain { until }, Duration::MAX).unwrap();
+    let rest = timer
+        .shutdown(Shutdown::Drain { until }, Duration::MAX)
+        .unwrap();
     assert_eq!(rest.iter().map(|it| it.payload).collect::<Vec<_>>(), [2]);
     assert!(timer.now() >= until);
     assert_eq!(sorted(fired.ids()), [0, 1]);
@@ -141,10 +162,15 @@ fn a_drain_ends_with_its_last_timer() {
         let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).idle(idle));
         timer.schedule_key(ms(30), 1).unwrap();
         let far = timer.schedule_key(HOUR, 2).unwrap();
-        let mode = Shutdown::Drain { until: timer.now() + HOUR };
+        let mode = Shutdown::Drain {
+            until: timer.now() + HOUR,
+        };
         // The shard of the far timer cannot be done; the other one may be.
         let cut_short = timer.shutdown(mode, ms(1));
-        assert!(matches!(cut_short, Err(StopError::TimedOut { shards: 1 | 2 })), "{cut_short:?}");
+        assert!(
+            matches!(cut_short, Err(StopError::TimedOut { shards: 1 | 2 })),
+            "{cut_short:?}"
+        );
         assert_eq!(timer.state(), EngineState::Draining);
         // Nobody wakes the worker for a cancel; the drain notices all the same.
         assert!(timer.cancel(far).won());
@@ -163,7 +189,11 @@ fn a_stop_cuts_a_drain_short() {
         let stopped = timer.stop().unwrap();
         (drain.join().unwrap().unwrap(), stopped)
     });
-    assert_eq!(drained.0.len() + drained.1.len(), 1, "each timer is returned by one of them");
+    assert_eq!(
+        drained.0.len() + drained.1.len(),
+        1,
+        "each timer is returned by one of them"
+    );
 }
 
 #[test]
@@ -175,7 +205,10 @@ fn an_engine_turned_by_hand_drains_what_is_due() {
     let mode = Shutdown::Drain { until: Time::MAX };
     let rest = timer.shutdown(mode, Duration::MAX).unwrap();
     assert_eq!(sorted(fired.ids()), (0..=4).collect::<Vec<_>>());
-    assert_eq!(sorted(rest.iter().map(|it| it.payload)), (5..10).collect::<Vec<_>>());
+    assert_eq!(
+        sorted(rest.iter().map(|it| it.payload)),
+        (5..10).collect::<Vec<_>>()
+    );
 }
 
 /// A stop waits for the handler that runs, not for all that is due.
@@ -194,8 +227,10 @@ fn a_stop_does_not_wait_for_a_long_turn() {
     assert_eq!(rest.len(), 1000);
 }
 
-const SPINNING: [IdleStrategy; 2] =
-    [IdleStrategy::BusySpin, IdleStrategy::SpinThenPark { spin: HOUR }];
+const SPINNING: [IdleStrategy; 2] = [
+    IdleStrategy::BusySpin,
+    IdleStrategy::SpinThenPark { spin: HOUR },
+];
 
 #[test]
 fn waiting_for_a_spinning_engine_to_be_idle_ends() {
@@ -204,7 +239,9 @@ fn waiting_for_a_spinning_engine_to_be_idle_ends() {
         arm(&timer, HOUR, 0);
         for round in 1..=50 {
             (0..4).for_each(|id| arm(&timer, Duration::ZERO, round * 4 + id));
-            waits_until_idle(&timer).recv_timeout(secs(20)).expect("it is idle");
+            waits_until_idle(&timer)
+                .recv_timeout(secs(20))
+                .expect("it is idle");
             assert_eq!(fired.take().len(), 4, "all handlers have returned");
         }
         timer.stop().unwrap();
@@ -213,15 +250,27 @@ fn waiting_for_a_spinning_engine_to_be_idle_ends() {
 
 #[test]
 fn an_engine_that_has_ended_its_drain_is_stopped() {
-    for (drive, starts) in DRIVES.into_iter().flat_map(|drive| [(drive, true), (drive, false)]) {
+    for (drive, starts) in DRIVES
+        .into_iter()
+        .flat_map(|drive| [(drive, true), (drive, false)])
+    {
         let (timer, _fired) = recording(one_shard().shards(2).drive(drive));
         if starts {
             arm(&timer, HOUR, 1);
         }
         let mode = Shutdown::Drain { until: timer.now() };
-        assert_eq!(timer.shutdown(mode, secs(20)).unwrap().len(), usize::from(starts));
-        assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Stopped, true), "{drive:?}");
-        waits_until_idle(&timer).recv_timeout(secs(20)).expect("it is idle");
+        assert_eq!(
+            timer.shutdown(mode, secs(20)).unwrap().len(),
+            usize::from(starts)
+        );
+        assert_eq!(
+            (timer.state(), timer.is_stopped()),
+            (EngineState::Stopped, true),
+            "{drive:?}"
+        );
+        waits_until_idle(&timer)
+            .recv_timeout(secs(20))
+            .expect("it is idle");
         let refused = timer.schedule_key(HOUR, 2).unwrap_err();
         assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
         assert_eq!(timer.start(), Err(StartError::Stopped));
@@ -237,8 +286,14 @@ fn waiting_for_an_engine_that_drains_ends_when_its_handlers_have_returned() {
     for mode in [Shutdown::Drain { until: Time::MAX }, Shutdown::FireAll] {
         let (timer, let_go) = blocked();
         let idle = waits_until_idle(&timer);
-        assert_eq!(timer.shutdown(mode, ms(20)), Err(StopError::TimedOut { shards: 1 }));
-        assert_eq!((timer.state(), timer.is_stopped()), (EngineState::Draining, false));
+        assert_eq!(
+            timer.shutdown(mode, ms(20)),
+            Err(StopError::TimedOut { shards: 1 })
+        );
+        assert_eq!(
+            (timer.state(), timer.is_stopped()),
+            (EngineState::Draining, false)
+        );
         let idle_later = waits_until_idle(&timer);
         assert!(idle_later.recv_timeout(ms(20)).is_err() && idle.try_recv().is_err());
         drop(let_go);
@@ -259,7 +314,9 @@ fn a_shard_that_has_ended_its_drain_is_idle_beside_one_that_has_not() {
         timer.shutdown(mode, ms(1)) == Err(StopError::TimedOut { shards: 1 })
     });
     assert_eq!(timer.state(), EngineState::Draining);
-    waits_until_idle(&timer).recv_timeout(secs(20)).expect("it is idle");
+    waits_until_idle(&timer)
+        .recv_timeout(secs(20))
+        .expect("it is idle");
     assert_eq!(timer.stop().unwrap().len(), 1);
     assert!(timer.is_stopped());
 }
@@ -287,6 +344,10 @@ fn the_thread_locals_of_a_worker_are_not_waited_for() {
     };
     let _ = timer.run_after(Duration::ZERO, keep).unwrap();
     runs.recv_timeout(secs(20)).unwrap();
-    assert!(timer.shutdown(Shutdown::ReturnUnfired, secs(20)).is_ok_and(|rest| rest.is_empty()));
+    assert!(
+        timer
+            .shutdown(Shutdown::ReturnUnfired, secs(20))
+            .is_ok_and(|rest| rest.is_empty())
+    );
     drop(let_go);
 }

@@ -112,7 +112,11 @@ fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
             && running.turn() == Err(TurnError::Stopped)
     });
     assert_eq!(status, 0);
-    assert_eq!((running.pending(), fired.len()), (2, 0), "the child's calls are its own");
+    assert_eq!(
+        (running.pending(), fired.len()),
+        (2, 0),
+        "the child's calls are its own"
+    );
     let status = forked(|| {
         let refused = stopped.schedule_key(HOUR, 3).unwrap_err();
         stopped.is_stopped()
@@ -130,7 +134,10 @@ fn a_future_that_was_armed_before_a_fork_ends_with_an_error() {
     impl Wake for Quiet {
         fn wake(self: Arc<Self>) {}
     }
-    if in_a_process_of_its_own(a_future_that_was_armed_before_a_fork_ends_with_an_error, &[]) {
+    if in_a_process_of_its_own(
+        a_future_that_was_armed_before_a_fork_ends_with_an_error,
+        &[],
+    ) {
         return;
     }
     let other = Waker::from(Arc::new(Quiet));
@@ -181,5 +188,8 @@ fn a_driven_shard_does_not_go_along_with_a_fork() {
     assert_eq!(status, 0);
     // The parent's own; the child has dropped a copy.
     assert_eq!(timer.pending(), 1);
-    assert_eq!(timer.drive_shard(0).unwrap_err(), TurnError::Driven { shard: 0 });
+    assert_eq!(
+        timer.drive_shard(0).unwrap_err(),
+        TurnError::Driven { shard: 0 }
+    );
 }

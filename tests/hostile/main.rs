@@ -68,5 +68,7 @@ const DRIVES: [Drive; 2] = [Drive::Workers, Drive::Manual];
 /// Schedules a timer whose name does not matter.
 #[track_caller]
 fn arm<T: Send + 'static>(timer: &Timer<T>, delay: Duration, payload: T) {
-    timer.schedule_key(delay, payload).expect("the engine takes it");
+    timer
+        .schedule_key(delay, payload)
+        .expect("the engine takes it");
 }

@@ -22,7 +22,11 @@ struct Fuse {
 impl Fuse {
     fn new(armed: bool, clones: u32) -> Arc<Self> {
         let (armed, clones_left) = (AtomicBool::new(armed), AtomicU32::new(clones));
-        Arc::new(Self { armed, drops: AtomicU32::new(0), clones_left })
+        Arc::new(Self {
+            armed,
+            drops: AtomicU32::new(0),
+            clones_left,
+        })
     }
 
     fn bomb(self: &Arc<Self>) -> Bomb {
@@ -84,7 +88,10 @@ const ENDS: [(&str, End); 6] = [
 ];
 
 fn with_its_last_handle(drive: Drive, fuse: &Arc<Fuse>) {
-    let timer = one_shard().drive(drive).build_with(|_: Expired<Bomb>| ()).unwrap();
+    let timer = one_shard()
+        .drive(drive)
+        .build_with(|_: Expired<Bomb>| ())
+        .unwrap();
     (0..10).for_each(|_| arm(&timer, HOUR, fuse.bomb()));
 }
 
@@ -108,7 +115,9 @@ fn in_a_handler(fuse: &Arc<Fuse>) {
 fn with_their_guards(fuse: &Arc<Fuse>) {
     let engine = Arc::new(());
     let owned = Arc::clone(&engine);
-    let builder = one_shard().drive(Drive::Manual).on_panic(move |_| _ = &owned);
+    let builder = one_shard()
+        .drive(Drive::Manual)
+        .on_panic(move |_| _ = &owned);
     let timer = builder.build_with(|_: Expired<Bomb>| ()).unwrap();
     let guard = || timer.schedule(HOUR, fuse.bomb()).unwrap().cancel_on_drop();
     for _ in 0..5 {
@@ -161,13 +170,24 @@ fn payloads_that_panic_when_they_are_dropped_are_all_dropped() {
 fn a_template_that_panics_when_it_is_dropped_loses_nothing() {
     for drive in DRIVES {
         let fuse = Fuse::new(false, 9);
-        let timer = one_shard().drive(drive).build_with(|_: Expired<Bomb>| ()).unwrap();
-        let periodic = || timer.schedule_periodic(HOUR, rate(HOUR), fuse.bomb()).unwrap();
+        let timer = one_shard()
+            .drive(drive)
+            .build_with(|_: Expired<Bomb>| ())
+            .unwrap();
+        let periodic = || {
+            timer
+                .schedule_periodic(HOUR, rate(HOUR), fuse.bomb())
+                .unwrap()
+        };
         let [first, ..] = [(); 3].map(|()| periodic());
         arm(&timer, HOUR, fuse.bomb());
         fuse.arm(true);
         let cancelled = timer.cancel(first).into_payload();
-        assert_eq!((cancelled.is_some(), fuse.drops()), (true, 1), "the template");
+        assert_eq!(
+            (cancelled.is_some(), fuse.drops()),
+            (true, 1),
+            "the template"
+        );
         let rest = timer.stop().unwrap();
         assert_eq!((rest.len(), timer.pending(), fuse.drops()), (3, 0, 3));
         fuse.arm(false);
@@ -190,7 +210,9 @@ fn a_clone_and_a_destructor_that_both_panic_end_no_timer() {
             sender.send(()).unwrap();
         })
         .unwrap();
-    let key = timer.schedule_periodic(ms(1), rate(ms(1)), fuse.bomb()).unwrap();
+    let key = timer
+        .schedule_periodic(ms(1), rate(ms(1)), fuse.bomb())
+        .unwrap();
     receiver.recv_timeout(secs(20)).unwrap();
     wait_until("two clones have panicked", || timer.stats().panics() >= 2);
     arm(&timer, Duration::ZERO, fuse.bomb());
@@ -223,10 +245,21 @@ fn handler_and_hook_and_logger_panic_and_the_others_fire() {
         let _ = timer.turn();
         assert_eq!(fired.ids(), (0..100).step_by(2).collect::<Vec<_>>());
         let told = told.lock().unwrap();
-        assert!(told.iter().map(|report| report.key).eq(keys.into_iter().skip(1).step_by(2)));
-        assert!(told.iter().all(|it| it.shard == 0 && it.message.starts_with("number ")));
+        assert!(
+            told.iter()
+                .map(|report| report.key)
+                .eq(keys.into_iter().skip(1).step_by(2))
+        );
+        assert!(
+            told.iter()
+                .all(|it| it.shard == 0 && it.message.starts_with("number "))
+        );
         let stats = timer.stats();
-        assert_eq!((stats.panics(), stats.fired()), (50, 100), "whose handler panics, has fired");
+        assert_eq!(
+            (stats.panics(), stats.fired()),
+            (50, 100),
+            "whose handler panics, has fired"
+        );
         assert_eq!(timer.state(), EngineState::Started);
     }
 }
@@ -267,7 +300,9 @@ struct Stopper {
 impl Drop for Stopper {
     fn drop(&mut self) {
         let timer = self.timer.get().expect("it is there from the beginning");
-        self.answers.send(timer.stop().map(|rest| rest.len())).unwrap();
+        self.answers
+            .send(timer.stop().map(|rest| rest.len()))
+            .unwrap();
     }
 }
 
@@ -276,19 +311,32 @@ fn a_destructor_that_stops_its_own_engine_is_told_where_it_is() {
     for drive in DRIVES {
         let (answers, receiver) = channel();
         let answer = || receiver.recv_timeout(secs(20)).unwrap();
-        let stopper = Stopper { timer: Arc::default(), answers };
+        let stopper = Stopper {
+            timer: Arc::default(),
+            answers,
+        };
         let captured = stopper.clone();
         let handler = move |_: Expired<Stopper>| assert!(captured.timer.get().is_some());
         let timer = one_shard().drive(drive).build_with(handler).unwrap();
         assert!(stopper.timer.set(timer.clone()).is_ok());
-        let key = timer.schedule_periodic(Duration::ZERO, rate(HOUR), stopper).unwrap();
+        let key = timer
+            .schedule_periodic(Duration::ZERO, rate(HOUR), stopper)
+            .unwrap();
         timer.wait_idle();
         let _ = timer.turn();
-        assert_eq!(answer(), Err(StopError::InsideHandler), "what the call was given");
+        assert_eq!(
+            answer(),
+            Err(StopError::InsideHandler),
+            "what the call was given"
+        );
         // Here a user's thread drops it: that may stop the engine, whose handler goes with it.
         drop(timer.cancel(key));
         let inside = Err(StopError::InsideHandler);
-        assert_eq!([(); 3].map(|()| answer()), [inside, Ok(0), Ok(0)], "handler, template, kept");
+        assert_eq!(
+            [(); 3].map(|()| answer()),
+            [inside, Ok(0), Ok(0)],
+            "handler, template, kept"
+        );
     }
 }
 
@@ -314,7 +362,10 @@ fn executor([a, b]: [Bomb; 2]) -> impl Executor<u64> {
 
 #[test]
 fn everything_that_an_engine_owns_panics_when_dropped() {
-    for (drive, executes) in DRIVES.into_iter().flat_map(|drive| [(drive, false), (drive, true)]) {
+    for (drive, executes) in DRIVES
+        .into_iter()
+        .flat_map(|drive| [(drive, false), (drive, true)])
+    {
         for timers in [0, 10] {
             let fuse = Fuse::new(true, 0);
             let (builder, captured) = (owning(&fuse).drive(drive), fuse.bomb());
@@ -323,7 +374,9 @@ fn everything_that_an_engine_owns_panics_when_dropped() {
                 true => builder.build_on(executor([captured, fuse.bomb()])),
             };
             let timer = timer.unwrap();
-            let held: Vec<_> = (0..timers).map(|id| timer.schedule(HOUR, id).unwrap()).collect();
+            let held: Vec<_> = (0..timers)
+                .map(|id| timer.schedule(HOUR, id).unwrap())
+                .collect();
             assert_eq!(timer.stop().unwrap().len(), held.len());
             assert_eq!(timer.stats().returned(), timers);
             drop((timer, held));
@@ -340,13 +393,21 @@ fn a_build_that_fails_drops_what_it_was_given() {
     let fuse = Fuse::new(true, 0);
     let fails = || owning(&fuse).tick(Duration::ZERO);
     let [captured, again, wake] = [(); 3].map(|()| fuse.bomb());
-    assert!(fails().build_with(move |_: Expired<u64>| captured.stay()).is_err());
+    assert!(
+        fails()
+            .build_with(move |_: Expired<u64>| captured.stay())
+            .is_err()
+    );
     let per_shard = move |_| {
         again.stay();
         |_: &Timer<u64>, _| ()
     };
     assert!(fails().build_per_shard(per_shard).is_err());
-    assert!(fails().build_on(executor([(); 2].map(|()| fuse.bomb()))).is_err());
+    assert!(
+        fails()
+            .build_on(executor([(); 2].map(|()| fuse.bomb())))
+            .is_err()
+    );
     // A builder that nobody builds with, and a second one that shares its values.
     drop(owning(&fuse).clone());
     let events = Settings::new().clock(fuse.bomb()).tick(Duration::ZERO);

@@ -54,7 +54,12 @@ fn never_early_on_a_clock_that_is_slewed() {
     }
     timer.wait_idle();
     assert!(fired > 1000, "{fired} fired");
-    assert!(early.is_empty(), "{} of {fired} were early: {:?}", early.len(), early.iter().max());
+    assert!(
+        early.is_empty(),
+        "{} of {fired} were early: {:?}",
+        early.len(),
+        early.iter().max()
+    );
     timer.stop().unwrap();
 }
 
@@ -106,6 +111,8 @@ int clock_gettime(clockid_t id, struct timespec *time) {
             .args([&library, &source])
             .arg("-ldl")
             .status();
-        built.is_ok_and(|status| status.success()).then_some(library)
+        built
+            .is_ok_and(|status| status.success())
+            .then_some(library)
     }
 }

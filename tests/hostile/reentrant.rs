@@ -16,7 +16,10 @@ fn must_end(test: impl FnOnce() + Send + 'static) {
         test();
         done.send(()).unwrap();
     });
-    assert!(ended.recv_timeout(secs(20)).is_ok(), "it hangs, or has panicked");
+    assert!(
+        ended.recv_timeout(secs(20)).is_ok(),
+        "it hangs, or has panicked"
+    );
     thread.join().unwrap();
 }
 
@@ -32,7 +35,11 @@ fn a_repeating_closure_that_cancels_itself_and_runs_itself_by_hand() {
                 *counted.lock().unwrap() += 1;
                 let timer = weak.upgrade().expect("the test has it");
                 // The closure is at work: once more within itself is nothing.
-                timer.cancel(own.recv().unwrap()).into_payload().expect("it repeats").run();
+                timer
+                    .cancel(own.recv().unwrap())
+                    .into_payload()
+                    .expect("it repeats")
+                    .run();
                 tell.send(()).unwrap();
             };
             let key = timer.repeat(Duration::ZERO, rate(ms(1)), run).unwrap();
@@ -80,7 +87,9 @@ fn a_handler_may_neither_stop_nor_turn_its_engine_but_stop_another() {
             timer.wait_idle();
             let stop = |timer: &Timer<u64>| timer.stop().map(|rest| rest.len());
             let driven = timer.drive_shard(0).err();
-            mine.lock().unwrap().push((stop(timer), timer.turn(), driven, stop(&stopped)));
+            mine.lock()
+                .unwrap()
+                .push((stop(timer), timer.turn(), driven, stop(&stopped)));
         });
         timer.schedule(Duration::ZERO, 1).unwrap();
         at.wait_idle(&timer);
@@ -88,8 +97,12 @@ fn a_handler_may_neither_stop_nor_turn_its_engine_but_stop_another() {
             Drive::Manual => TurnError::InsideHandler,
             _ => TurnError::DrivenByWorkers,
         };
-        let inside =
-            (Err(StopError::InsideHandler), Err(turned), Some(TurnError::InsideHandler), Ok(1));
+        let inside = (
+            Err(StopError::InsideHandler),
+            Err(turned),
+            Some(TurnError::InsideHandler),
+            Ok(1),
+        );
         assert_eq!(*answers.lock().unwrap(), [inside]);
         assert!(!timer.is_stopped() && other.is_stopped());
         timer.stop().unwrap();
@@ -116,14 +129,19 @@ fn the_last_timer_of_an_engine_in_a_thread_local() {
         |_| (),
         |timer| assert!(timer.stop().is_ok()),
         |timer| {
-            assert!(matches!(timer.turn(), Ok(0) | Err(TurnError::DrivenByWorkers)));
+            assert!(matches!(
+                timer.turn(),
+                Ok(0) | Err(TurnError::DrivenByWorkers)
+            ));
             timer.wait_idle();
         },
     ];
     for work in works {
-        for (drive, starts) in
-            [(Drive::Manual, true), (Drive::Workers, true), (Drive::Workers, false)]
-        {
+        for (drive, starts) in [
+            (Drive::Manual, true),
+            (Drive::Workers, true),
+            (Drive::Workers, false),
+        ] {
             let payload = Arc::new(());
             let alive = Arc::downgrade(&payload);
             must_end(move || {

@@ -68,7 +68,9 @@ fn a_steady_state_allocates_nothing() {
 fn a_repeating_timer_allocates_only_when_it_is_scheduled() {
     for mut timer in timers() {
         let period = Period::fixed_rate(Duration::from_millis(10), MissedTicks::Skip).unwrap();
-        timer.schedule_periodic(Time::ZERO, Time::ZERO, period, 1).unwrap();
+        timer
+            .schedule_periodic(Time::ZERO, Time::ZERO, period, 1)
+            .unwrap();
         let mut beats = |count: u64| {
             for _ in 0..count {
                 let now = timer.next_deadline().unwrap();
@@ -89,7 +91,9 @@ fn entries_go_when_the_timers_end() {
         for mut timer in timers() {
             let keys: Vec<Key<u64>> = (0..200_000)
                 .map(|n| {
-                    timer.schedule(Time::ZERO, Duration::from_secs(3600 + n % 100), n).unwrap()
+                    timer
+                        .schedule(Time::ZERO, Duration::from_secs(3600 + n % 100), n)
+                        .unwrap()
                 })
                 .collect();
             let full = timer.held_bytes();
@@ -114,7 +118,9 @@ fn an_idle_timer_takes_few_bytes() {
     let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
     let count = 1 << 17;
     for n in 0..count {
-        timer.schedule(Time::ZERO, Duration::from_millis(3_600_000 + n % 1000), n).unwrap();
+        timer
+            .schedule(Time::ZERO, Duration::from_millis(3_600_000 + n % 1000), n)
+            .unwrap();
     }
     let each = timer.held_bytes() as f64 / count as f64;
     assert!(each <= 56.0, "{each:.1} bytes per timer");

@@ -27,30 +27,46 @@ fn run(wheel: WheelKind, population: usize, ticks: u64, seed: u64) {
                 2 => 1_000 - now % 1_000,
                 _ => 1 + random.below(3_000),
             };
-            let key = timer.schedule(time, Duration::from_millis(delay), number).unwrap();
+            let key = timer
+                .schedule(time, Duration::from_millis(delay), number)
+                .unwrap();
             pending.push_back((key, now + delay, number));
             number += 1;
         }
         for _ in 0..random.below(1 + population as u64 / 8) {
-            let (key, _, payload) =
-                pending.remove(random.below(pending.len() as u64) as usize).unwrap();
+            let (key, _, payload) = pending
+                .remove(random.below(pending.len() as u64) as usize)
+                .unwrap();
             assert_eq!(timer.cancel(key).into_payload(), Some(payload));
             cancelled += 1;
         }
         // Sometimes late, so that several ticks are due at once.
         if random.below(3) != 0 {
             let mut fired = Vec::new();
-            while timer.poll(time, |expired| fired.push((expired.key, expired.payload))).more {}
-            let mut due: Vec<_> =
-                pending.iter().filter(|(_, deadline, _)| *deadline <= now).collect();
+            while timer
+                .poll(time, |expired| fired.push((expired.key, expired.payload)))
+                .more
+            {}
+            let mut due: Vec<_> = pending
+                .iter()
+                .filter(|(_, deadline, _)| *deadline <= now)
+                .collect();
             due.sort_by_key(|(_, deadline, number)| (*deadline, *number));
-            assert!(fired.iter().copied().eq(due.iter().map(|(key, _, number)| (*key, *number))));
+            assert!(
+                fired
+                    .iter()
+                    .copied()
+                    .eq(due.iter().map(|(key, _, number)| (*key, *number)))
+            );
             fired_in_all += fired.len();
             pending.retain(|(_, deadline, _)| *deadline > now);
         }
         assert_eq!(timer.pending(), pending.len());
     }
-    assert!(fired_in_all > population && cancelled > population, "{fired_in_all} {cancelled}");
+    assert!(
+        fired_in_all > population && cancelled > population,
+        "{fired_in_all} {cancelled}"
+    );
 }
 
 #[test]

@@ -29,7 +29,9 @@ fn timers<T>() -> [LocalTimer<T>; 2] {
 fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
     for mut timer in timers() {
         timer.set_budget(Budget::new().fire(100));
-        timer.schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), "burst").unwrap();
+        timer
+            .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), "burst")
+            .unwrap();
         timer.schedule(Time::ZERO, ms(900), "other").unwrap();
         let mut rounds = Vec::new();
         loop {
@@ -42,7 +44,10 @@ fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
         }
         assert_eq!(rounds.concat().len(), 1001);
         assert!(rounds.iter().all(|round| round.len() <= 100));
-        assert!(rounds[0].contains(&"other"), "it does not wait for the burst to end");
+        assert!(
+            rounds[0].contains(&"other"),
+            "it does not wait for the burst to end"
+        );
         assert_eq!(timer.next_deadline(), Some(ms(1001)));
     }
 }
@@ -57,14 +62,28 @@ fn a_fixed_delay_counts_from_the_end_of_the_call_that_a_clock_tells() {
         (true, |_, _| (), 27),
         (true, |_, _| panic!("the handler"), 27),
         // A handler that moves its own timer knows better, be it to where the timer goes anyway.
-        (true, |timer, key| assert!(timer.reschedule(ms(1), key, ms(19)).moved()), 19),
-        (true, |timer, key| assert!(timer.reschedule(ms(1), key, ms(20)).moved()), 20),
-        (true, |timer, key| assert!(timer.reschedule(ms(1), key, ms(21)).moved()), 21),
+        (
+            true,
+            |timer, key| assert!(timer.reschedule(ms(1), key, ms(19)).moved()),
+            19,
+        ),
+        (
+            true,
+            |timer, key| assert!(timer.reschedule(ms(1), key, ms(20)).moved()),
+            20,
+        ),
+        (
+            true,
+            |timer, key| assert!(timer.reschedule(ms(1), key, ms(21)).moved()),
+            21,
+        ),
     ];
     for (by_clock, act, next) in rows {
         for mut timer in timers() {
             let clock = ManualClock::new();
-            let key = timer.schedule_periodic(Time::ZERO, ms(10), pause(10), ()).unwrap();
+            let key = timer
+                .schedule_periodic(Time::ZERO, ms(10), pause(10), ())
+                .unwrap();
             clock.set(ms(10));
             let call = |timer: &mut LocalTimer<()>, expired: Expired<()>| {
                 clock.advance(Duration::from_millis(7));
@@ -82,7 +101,10 @@ fn a_fixed_delay_counts_from_the_end_of_the_call_that_a_clock_tells() {
             clock.set(ms(next));
             let polled =
                 timer.poll_with_clock(&clock, |_, _| _ = clock.advance(Duration::from_millis(7)));
-            assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(next + 17))));
+            assert_eq!(
+                (polled.fired, timer.deadline(key)),
+                (1, Some(ms(next + 17)))
+            );
         }
     }
 }
@@ -102,7 +124,9 @@ fn two_fixed_delays_of_one_poll_whose_end_the_clock_does_not_tell_are_not_short(
     for mut timer in timers() {
         let clock = Moody(ManualClock::new(), AtomicBool::new(false));
         for name in ["first", "second"] {
-            timer.schedule_periodic(Time::ZERO, ms(10), pause(10), name).unwrap();
+            timer
+                .schedule_periodic(Time::ZERO, ms(10), pause(10), name)
+                .unwrap();
         }
         clock.0.set(ms(10));
         let mut fired = Vec::new();
@@ -116,7 +140,15 @@ fn two_fixed_delays_of_one_poll_whose_end_the_clock_does_not_tell_are_not_short(
             clock.0.set(ms(now + 5));
             clock.1.store(false, Ordering::Relaxed);
         }
-        assert_eq!(fired, [("first", 110), ("second", 115), ("second", 125), ("first", 125)]);
+        assert_eq!(
+            fired,
+            [
+                ("first", 110),
+                ("second", 115),
+                ("second", 125),
+                ("first", 125)
+            ]
+        );
     }
 }
 
@@ -125,7 +157,9 @@ fn a_fixed_delay_whose_timer_is_swapped_counts_from_that_timers_next_poll() {
     for mut timer in timers::<&str>() {
         let (clock, mut other) = (ManualClock::new(), LocalTimer::new(timer.tick()).unwrap());
         for timer in [&mut timer, &mut other] {
-            timer.schedule_periodic(Time::ZERO, ms(10), pause(10), "").unwrap();
+            timer
+                .schedule_periodic(Time::ZERO, ms(10), pause(10), "")
+                .unwrap();
         }
         clock.set(ms(10));
         let swap = |timer: &mut LocalTimer<_>, other: &mut LocalTimer<_>| {
@@ -141,7 +175,11 @@ fn a_fixed_delay_whose_timer_is_swapped_counts_from_that_timers_next_poll() {
         assert_eq!(timer.next_deadline(), Some(ms(10)));
         swap(&mut timer, &mut other);
         clock.set(ms(20));
-        assert_eq!(timer.poll_with_clock(&clock, |_, _| ()).fired, 0, "10 ms after 20 at least");
+        assert_eq!(
+            timer.poll_with_clock(&clock, |_, _| ()).fired,
+            0,
+            "10 ms after 20 at least"
+        );
         assert_eq!(timer.next_deadline(), Some(ms(30)));
         clock.set(ms(25));
         assert_eq!(other.poll(clock.now(), |_| ()).fired, 0);
@@ -155,10 +193,16 @@ fn a_fixed_delay_whose_timer_is_swapped_counts_from_that_timers_next_poll() {
 
 #[test]
 fn a_handler_cancels_its_own_periodic_timer() {
-    for period in [rate(1, MissedTicks::Burst), rate(1, MissedTicks::Skip), pause(1)] {
+    for period in [
+        rate(1, MissedTicks::Burst),
+        rate(1, MissedTicks::Skip),
+        pause(1),
+    ] {
         for mut timer in timers() {
             let clock = ManualClock::new();
-            let key = timer.schedule_periodic(Time::ZERO, ms(1), period, 0).unwrap();
+            let key = timer
+                .schedule_periodic(Time::ZERO, ms(1), period, 0)
+                .unwrap();
             clock.set(ms(100));
             let mut fired = 0;
             let polled = timer.poll_with_clock(&clock, |timer, expired| {
@@ -166,7 +210,9 @@ fn a_handler_cancels_its_own_periodic_timer() {
                 assert_eq!(expired.key, key);
                 assert_eq!(timer.cancel(expired.key), Cancel::Won(0));
                 // The node may serve another timer at once, which the end of the handler must not touch.
-                timer.schedule(ms(100), Duration::from_millis(5), 1).unwrap();
+                timer
+                    .schedule(ms(100), Duration::from_millis(5), 1)
+                    .unwrap();
                 clock.advance(Duration::from_millis(2));
             });
             assert_eq!((polled.fired, fired, timer.pending()), (1, 1, 1));
@@ -182,7 +228,12 @@ fn a_handler_cancels_its_own_periodic_timer() {
 fn the_handler_gets_a_clone_and_may_change_the_original() {
     for mut timer in timers() {
         timer
-            .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), String::from("a"))
+            .schedule_periodic(
+                Time::ZERO,
+                ms(1),
+                rate(1, MissedTicks::Burst),
+                String::from("a"),
+            )
             .unwrap();
         let mut seen = Vec::new();
         let polled = timer.poll_with(ms(3), |timer, expired| {
@@ -191,8 +242,10 @@ fn the_handler_gets_a_clone_and_may_change_the_original() {
         });
         assert_eq!(polled.fired, 3);
         assert_eq!(seen, ["a", "ab", "abb"]);
-        let left: Vec<_> =
-            timer.drain().map(|unfired| (unfired.payload, unfired.deadline)).collect();
+        let left: Vec<_> = timer
+            .drain()
+            .map(|unfired| (unfired.payload, unfired.deadline))
+            .collect();
         assert_eq!(left, [("abbb".to_owned(), ms(4))]);
     }
 }

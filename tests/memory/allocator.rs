@@ -60,7 +60,9 @@ fn obey(bytes: usize) -> bool {
     if STOP_HERE.try_with(Cell::take).unwrap_or(false) {
         stand();
     }
-    REFUSED_FROM.try_with(Cell::get).is_ok_and(|least| bytes < least)
+    REFUSED_FROM
+        .try_with(Cell::get)
+        .is_ok_and(|least| bytes < least)
 }
 
 // SAFETY: every method hands its arguments to the system's allocator unchanged, or answers that there is no memory;
@@ -151,9 +153,15 @@ fn limit_mappings(bytes: usize) {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         limit = pages * page as u64 + bytes as u64 - 1;
     }
-    let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
+    let limit = libc::rlimit {
+        rlim_cur: limit,
+        rlim_max: libc::RLIM_INFINITY,
+    };
     // SAFETY: a limit of this process, which only the tests of this program meet.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    assert_eq!(
+        unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) },
+        0
+    );
 }
 
 /// Whether a thread stands still, or has done so, since the last order.

@@ -30,7 +30,10 @@ fn uses_blocks_again() -> bool {
 
 #[test]
 fn a_child_that_forks_beside_busy_threads_uses_blocks_again() {
-    if in_a_process_of_its_own(a_child_that_forks_beside_busy_threads_uses_blocks_again, &[]) {
+    if in_a_process_of_its_own(
+        a_child_that_forks_beside_busy_threads_uses_blocks_again,
+        &[],
+    ) {
         return;
     }
     let ((timer, _fired), is_over) = (recording(one_shard()), AtomicBool::new(false));

@@ -14,7 +14,9 @@ fn takes_pages_back() -> bool {
 }
 
 fn schedule(timer: &Timer<u64>, count: u64) -> Vec<Key<u64>> {
-    (0..count).map(|n| timer.schedule_key(HOUR, n).unwrap()).collect()
+    (0..count)
+        .map(|n| timer.schedule_key(HOUR, n).unwrap())
+        .collect()
 }
 
 fn cancel_all(timer: &Timer<u64>, keys: &[Key<u64>]) {
@@ -29,8 +31,14 @@ fn held(timer: &Timer<u64>) -> u64 {
 
 fn assert_stale(timer: &Timer<u64>, keys: &[Key<u64>]) {
     for key in keys {
-        assert!(!timer.is_pending(*key) && timer.deadline(*key).is_none(), "{key} came alive");
-        assert!(!timer.reschedule(*key, Duration::ZERO).moved(), "{key} was moved");
+        assert!(
+            !timer.is_pending(*key) && timer.deadline(*key).is_none(),
+            "{key} came alive"
+        );
+        assert!(
+            !timer.reschedule(*key, Duration::ZERO).moved(),
+            "{key} was moved"
+        );
         assert!(!timer.cancel(*key).won(), "{key} was cancelled");
     }
 }
@@ -46,17 +54,28 @@ fn keys_stay_stale_when_their_nodes_come_back_from_the_system() {
         let keys = schedule(&timer, BURST);
         assert_eq!(timer.turn(), Ok(0));
         assert_stale(&timer, &stale);
-        assert!(keys.iter().all(|key| timer.is_pending(*key)), "the stale keys touched nobody");
+        assert!(
+            keys.iter().all(|key| timer.is_pending(*key)),
+            "the stale keys touched nobody"
+        );
         let full = held(&timer);
         cancel_all(&timer, &keys);
         assert_eq!(timer.turn(), Ok(0));
         if takes_pages_back() {
-            assert!(held(&timer) < full / 2, "{} of {full} bytes are held", held(&timer));
+            assert!(
+                held(&timer) < full / 2,
+                "{} of {full} bytes are held",
+                held(&timer)
+            );
         }
         assert_stale(&timer, &keys);
         stale.extend(keys);
         let distinct: HashSet<_> = stale.iter().collect();
-        assert_eq!(distinct.len() as u64, (round + 1) * BURST, "no key is handed out twice");
+        assert_eq!(
+            distinct.len() as u64,
+            (round + 1) * BURST,
+            "no key is handed out twice"
+        );
     }
 }
 
@@ -67,9 +86,14 @@ fn memory_of_large_payloads_is_given_back_as_well() {
     const BURST: usize = 20_000;
     let builder = by_hand(&ManualClock::new());
     let timer = builder.build_with(|_: Expired<[u8; 4096]>| ()).unwrap();
-    let keys: Vec<_> = (0..BURST).map(|_| timer.schedule_key(HOUR, [1; 4096]).unwrap()).collect();
+    let keys: Vec<_> = (0..BURST)
+        .map(|_| timer.schedule_key(HOUR, [1; 4096]).unwrap())
+        .collect();
     let held = || timer.stats().shards[0].held_bytes;
-    assert!(held() > 4096 * BURST as u64, "nodes count before the first turn");
+    assert!(
+        held() > 4096 * BURST as u64,
+        "nodes count before the first turn"
+    );
     assert_eq!(timer.turn(), Ok(0));
     let full = held();
     assert!(full > 4096 * BURST as u64);
@@ -88,14 +112,21 @@ mod resident {
     use std::time::Instant;
 
     /// Five million take a debug build too long.
-    const BURST: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 5_000_000 };
+    const BURST: u64 = if cfg!(debug_assertions) {
+        1_000_000
+    } else {
+        5_000_000
+    };
 
     const PIECE: usize = 16 * 1024;
 
     /// Kilobytes of the process that lie in memory.
     fn resident() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS"))
+            .unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
@@ -123,7 +154,10 @@ mod resident {
     }
 
     fn burst(most_left: u64, order: impl FnOnce(&mut Vec<Key<u64>>)) {
-        let timer: Timer<u64> = Builder::new().shards(1).build_with(|_: Expired<u64>| ()).unwrap();
+        let timer: Timer<u64> = Builder::new()
+            .shards(1)
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
         // The keys are not what this is about: their memory is there before.
         let first = timer.schedule_key(HOUR, 0).unwrap();
         let mut keys = vec![first; BURST as usize];
@@ -153,7 +187,10 @@ mod resident {
         };
         let held = held(&timer) / 1024;
         println!("resident: grew by {growth} KiB for {BURST} timers, {left} are left, {held} held");
-        assert!(left <= growth * most_left / 100, "{left} of {growth} KiB are left");
+        assert!(
+            left <= growth * most_left / 100,
+            "{left} of {growth} KiB are left"
+        );
         assert!(timer.cancel(first).won(), "what lived through it all lives");
     }
 

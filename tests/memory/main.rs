@@ -22,7 +22,10 @@ mod support {
 }
 
 mod allocator;
-#[allow(dead_code, reason = "shared with other programs, each of which uses a part")]
+#[allow(
+    dead_code,
+    reason = "shared with other programs, each of which uses a part"
+)]
 #[path = "../hostile/children.rs"]
 mod children;
 #[cfg(target_os = "linux")]

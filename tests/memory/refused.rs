@@ -24,7 +24,10 @@ const DELAY: Duration = secs(1);
 const BLOCK: usize = 12 * 1024;
 /// The wheels grow by 16 KiB and more at a time, the log by 8 KiB.
 const LESS_THAN_ENTRIES_NEED: [usize; 3] = [1, 1024, 8 * 1024];
-const KINDS: [WheelKind; 2] = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 1 << 16 }];
+const KINDS: [WheelKind; 2] = [
+    WheelKind::Hierarchical,
+    WheelKind::Hashed { buckets: 1 << 16 },
+];
 /// More timers than a test schedules until some are refused.
 const MOST: u64 = 20_000;
 /// Later than any of them.
@@ -78,7 +81,10 @@ fn a_timer_for_which_there_is_no_memory_comes_back() {
             assert_eq!(timer.pending(), accepted, "refused ones do not count");
             clock.set(END);
             let turns = std::iter::repeat_with(|| timer.turn().unwrap());
-            assert_eq!(turns.take_while(|fired| *fired > 0).sum::<usize>(), accepted);
+            assert_eq!(
+                turns.take_while(|fired| *fired > 0).sum::<usize>(),
+                accepted
+            );
         }
     }
 }
@@ -105,25 +111,42 @@ fn fire_all(timer: &mut impl LoopTimer<Payload = u64>, accepted: usize) {
 /// Timers before the first refusal, and bytes that are allowed at a time, where there is room for the timers, and none
 /// for their entries.
 fn without_entries() -> impl Iterator<Item = (u64, usize)> {
-    LESS_THAN_ENTRIES_NEED.into_iter().flat_map(|allowed| [(0, allowed), (5_000, allowed)])
+    LESS_THAN_ENTRIES_NEED
+        .into_iter()
+        .flat_map(|allowed| [(0, allowed), (5_000, allowed)])
 }
 
 #[test]
 fn a_timer_of_one_thread_for_which_there_is_no_memory_comes_back() {
-    if in_a_process_of_its_own(a_timer_of_one_thread_for_which_there_is_no_memory_comes_back, &[]) {
+    if in_a_process_of_its_own(
+        a_timer_of_one_thread_for_which_there_is_no_memory_comes_back,
+        &[],
+    ) {
         return;
     }
     let no_table = [1, 100, 1000].map(|before| (0, (before, 4096)));
     let no_entry = without_entries().map(|case| (MOST as usize + 2000, case));
     for (capacity, (before, allowed)) in no_table.into_iter().chain(no_entry) {
         for kind in KINDS {
-            let mut timer = Settings::new().wheel(kind).capacity(capacity).build_local().unwrap();
+            let mut timer = Settings::new()
+                .wheel(kind)
+                .capacity(capacity)
+                .build_local()
+                .unwrap();
             let schedule =
                 |timer: &mut LocalTimer<_>, delay, n| timer.schedule(Time::ZERO, delay, n);
             comes_back(&mut timer, schedule, before, allowed);
         }
-        let mut timer = Settings::new().capacity(capacity).build_fixed(DELAY).unwrap();
-        comes_back(&mut timer, |timer, _, n| timer.schedule(Time::ZERO, n), before, allowed);
+        let mut timer = Settings::new()
+            .capacity(capacity)
+            .build_fixed(DELAY)
+            .unwrap();
+        comes_back(
+            &mut timer,
+            |timer, _, n| timer.schedule(Time::ZERO, n),
+            before,
+            allowed,
+        );
     }
 }
 
@@ -141,23 +164,36 @@ fn a_fixed_timers_handler_gets_a_timer_without_room_back() {
             refused += timer.schedule(now, 1).unwrap_err().into_payload() as usize;
         })
     });
-    assert!(refused > 100 && refused == polled.fired, "a list that grows without memory");
+    assert!(
+        refused > 100 && refused == polled.fired,
+        "a list that grows without memory"
+    );
     fire_all(&mut timer, 2000 - polled.fired);
 }
 
 #[test]
 fn an_event_loops_timer_whose_entry_finds_no_room_comes_back() {
-    if in_a_process_of_its_own(an_event_loops_timer_whose_entry_finds_no_room_comes_back, &[]) {
+    if in_a_process_of_its_own(
+        an_event_loops_timer_whose_entry_finds_no_room_comes_back,
+        &[],
+    ) {
         return;
     }
-    for (kind, (before, allowed)) in
-        KINDS.into_iter().flat_map(|kind| without_entries().map(move |case| (kind, case)))
+    for (kind, (before, allowed)) in KINDS
+        .into_iter()
+        .flat_map(|kind| without_entries().map(move |case| (kind, case)))
     {
-        let builder = Settings::new().wheel(kind).max_pending(MOST as usize + 2000);
-        let mut timer = builder.clock(ManualClock::new()).build_with_waker(|| ()).unwrap();
+        let builder = Settings::new()
+            .wheel(kind)
+            .max_pending(MOST as usize + 2000);
+        let mut timer = builder
+            .clock(ManualClock::new())
+            .build_with_waker(|| ())
+            .unwrap();
         // Nodes that are free; their entries die before the wheel hears of them.
-        let keys: Vec<Key<u64>> =
-            (0..MOST + 1500).map(|n| timer.remote().schedule(DELAY, n).unwrap()).collect();
+        let keys: Vec<Key<u64>> = (0..MOST + 1500)
+            .map(|n| timer.remote().schedule(DELAY, n).unwrap())
+            .collect();
         assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
         let schedule =
             |timer: &mut EventLoopTimer<_>, delay, n| timer.schedule(Time::ZERO, delay, n);
@@ -165,7 +201,10 @@ fn an_event_loops_timer_whose_entry_finds_no_room_comes_back() {
         assert_eq!(timer.stats().scheduled, MOST + 1500 + accepted as u64);
         // Every permit is back.
         let again = |n| timer.schedule(Time::ZERO, DELAY, n).is_ok();
-        assert_eq!((0..MOST + 3000).map(again).filter(|ok| *ok).count() as u64, MOST + 2000);
+        assert_eq!(
+            (0..MOST + 3000).map(again).filter(|ok| *ok).count() as u64,
+            MOST + 2000
+        );
     }
 }
 
@@ -192,7 +231,11 @@ fn refused_by(mut wheel: impl Wheel, seed: u64) {
         refusing_from(allowed, || {
             for _ in 0..count {
                 let deadline = tick(&mut random, wheel.hand());
-                let entry = Entry { deadline, index: filed.len() as u32, mark: 7 };
+                let entry = Entry {
+                    deadline,
+                    index: filed.len() as u32,
+                    mark: 7,
+                };
                 let before = (wheel.len(), wheel.next_deadline(), wheel.held_bytes());
                 if wheel.try_insert(entry) {
                     filed.push(entry);
@@ -215,7 +258,11 @@ fn refused_by(mut wheel: impl Wheel, seed: u64) {
             assert!(wheel.next_deadline().is_none_or(|next| next > to));
         }
     }
-    assert!(refused > 300 && filed.len() > 3000, "{refused} refused, {} filed", filed.len());
+    assert!(
+        refused > 300 && filed.len() > 3000,
+        "{refused} refused, {} filed",
+        filed.len()
+    );
     while wheel.advance(u64::MAX, 1000, &mut due) {}
     while wheel.has_backlog() {
         wheel.take_backlog(1000, &mut due);
@@ -244,16 +291,26 @@ fn is_out_of_memory(refused: &ScheduleError<u64>, payload: u64) -> bool {
 /// Neither for the box of what it repeats, nor, where there is one, for its entry.
 #[test]
 fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
-    if in_a_process_of_its_own(a_periodic_timer_for_which_there_is_no_memory_comes_back, &[]) {
+    if in_a_process_of_its_own(
+        a_periodic_timer_for_which_there_is_no_memory_comes_back,
+        &[],
+    ) {
         return;
     }
     let (period, clock) = (rate(DELAY), ManualClock::new());
     let engine = engine(&clock);
     let mut local = Settings::new().capacity(10).build_local().unwrap();
-    let mut of_a_loop = Settings::new().clock(clock.clone()).build_with_waker(|| ()).unwrap();
+    let mut of_a_loop = Settings::new()
+        .clock(clock.clone())
+        .build_with_waker(|| ())
+        .unwrap();
     // Nodes that are free.
     assert!(engine.cancel(engine.schedule_key(DELAY, 0).unwrap()).won());
-    assert!(of_a_loop.cancel(of_a_loop.remote().schedule(DELAY, 0).unwrap()).won());
+    assert!(
+        of_a_loop
+            .cancel(of_a_loop.remote().schedule(DELAY, 0).unwrap())
+            .won()
+    );
     for allowed in [1, 2000] {
         let [in_engine, in_local, in_loop] = refusing_from(allowed, || {
             [
@@ -270,13 +327,23 @@ fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
             Ok(key) => assert!(allowed > 1 && engine.cancel(key).won()),
         }
     }
-    assert_eq!((engine.pending(), local.pending(), of_a_loop.pending()), (0, 0, 0));
+    assert_eq!(
+        (engine.pending(), local.pending(), of_a_loop.pending()),
+        (0, 0, 0)
+    );
     engine.schedule_periodic(DELAY, period, 7).unwrap();
-    local.schedule_periodic(Time::ZERO, DELAY, period, 8).unwrap();
-    of_a_loop.schedule_periodic(Time::ZERO, DELAY, period, 9).unwrap();
+    local
+        .schedule_periodic(Time::ZERO, DELAY, period, 8)
+        .unwrap();
+    of_a_loop
+        .schedule_periodic(Time::ZERO, DELAY, period, 9)
+        .unwrap();
     let now = clock.advance(DELAY);
     let polled = [local.poll(now, |_| ()), of_a_loop.poll(now, |_| ())];
-    assert_eq!((engine.turn(), polled.map(|polled| polled.fired)), (Ok(1), [1, 1]));
+    assert_eq!(
+        (engine.turn(), polled.map(|polled| polled.fired)),
+        (Ok(1), [1, 1])
+    );
 }
 
 #[test]
@@ -308,7 +375,9 @@ fn a_thread_without_a_place_gets_its_timer_back() {
     let clock = ManualClock::new();
     let [elsewhere, timer] = [engine(&clock), engine(&clock)];
     // Free nodes for everybody.
-    let keys: Vec<_> = (0..20_000).map(|n| timer.schedule_key(DELAY, n).unwrap()).collect();
+    let keys: Vec<_> = (0..20_000)
+        .map(|n| timer.schedule_key(DELAY, n).unwrap())
+        .collect();
     assert!(keys.iter().all(|key| timer.cancel(*key).won()));
     let (gate, refused) = (Barrier::new(THREADS), AtomicUsize::new(0));
     // The limit on mappings is the process's.
@@ -332,7 +401,10 @@ fn a_thread_without_a_place_gets_its_timer_back() {
         }
     });
     let refused = refused.into_inner();
-    assert!((6..20).contains(&refused), "{refused} threads have no place");
+    assert!(
+        (6..20).contains(&refused),
+        "{refused} threads have no place"
+    );
     assert_eq!(timer.pending(), 2 * THREADS - refused);
     clock.advance(DELAY);
     assert_eq!(timer.turn(), Ok(2 * THREADS - refused));
@@ -361,14 +433,18 @@ fn calls_that_return_no_error_need_no_memory() {
     let closures: Timer = by_hand(&clock).build().unwrap();
     let mut cx = Context::from_waker(Waker::noop());
     let polled = refusing_from(1024, || closures.sleep(DELAY).poll_sleep(&mut cx));
-    let Poll::Ready(Err(error)) = polled else { panic!("the sleep has a timer") };
+    let Poll::Ready(Err(error)) = polled else {
+        panic!("the sleep has a timer")
+    };
     assert_eq!(error.kind(), &ScheduleErrorKind::OutOfMemory);
     // What a turn gathers to wake has its room, too; the wheel's is there from the timers before, and so is the block.
     (0..100).for_each(|_| _ = closures.run_after(DELAY, || ()).unwrap());
     clock.advance(DELAY);
     assert_eq!(closures.turn(), Ok(100));
     let mut sleeps: Vec<_> = (0..40).map(|_| closures.sleep(DELAY)).collect();
-    sleeps.iter_mut().for_each(|sleep| assert!(sleep.poll_sleep(&mut cx).is_pending()));
+    sleeps
+        .iter_mut()
+        .for_each(|sleep| assert!(sleep.poll_sleep(&mut cx).is_pending()));
     clock.advance(DELAY);
     assert_eq!(refusing_from(256, || closures.turn()), Ok(40));
 }
@@ -395,7 +471,10 @@ fn batch_of(timer: &Timer<u64>, count: u64, first: usize, then: usize) -> [Vec<u
         assert_eq!(deadline, Time::ZERO + delay(n));
         n
     };
-    let accepted = accepted.iter().map(|key| timer.cancel(*key).into_payload().unwrap()).collect();
+    let accepted = accepted
+        .iter()
+        .map(|key| timer.cancel(*key).into_payload().unwrap())
+        .collect();
     let left = refusing_from(usize::MAX, || timers.map(|(_, n)| n).collect());
     [accepted, refused.into_iter().map(payload).collect(), left]
 }
@@ -414,7 +493,11 @@ fn a_batch_for_which_there_is_no_memory_comes_back() {
     timer.schedule_key(DELAY, 0).unwrap();
 
     let nothing = batch_of(&timer, 1000, 1, 1);
-    assert_eq!(nothing, [numbers(0..0), numbers(0..0), numbers(0..1000)], "no list to ask for");
+    assert_eq!(
+        nothing,
+        [numbers(0..0), numbers(0..0), numbers(0..1000)],
+        "no list to ask for"
+    );
     let no_keys = batch_of(&timer, 1000, usize::MAX, 1);
     assert_eq!(no_keys, [numbers(0..0), numbers(0..1000), numbers(0..0)]);
     assert_eq!((timer.pending(), timer.stats().rejected), (1, 1000));
@@ -425,17 +508,31 @@ fn a_batch_for_which_there_is_no_memory_comes_back() {
     assert_eq!(error.kind(), &ScheduleErrorKind::OutOfMemory);
     let collected = error.into_refused().len();
     assert!((10..200).contains(&collected) && unknown.count() == 1000 - collected);
-    assert_eq!((timer.pending(), timer.stats().rejected), (1, 1000 + collected as u64));
+    assert_eq!(
+        (timer.pending(), timer.stats().rejected),
+        (1, 1000 + collected as u64)
+    );
 
     // The lists are there, and at some timer a node is not, then a block of the inbox.
     for count in [1000, 2000] {
-        let [accepted, refused, left] =
-            batch_of(&timer, count, usize::MAX, count as usize * size_of::<Key<u64>>() + 1);
+        let [accepted, refused, left] = batch_of(
+            &timer,
+            count,
+            usize::MAX,
+            count as usize * size_of::<Key<u64>>() + 1,
+        );
         let first_refused = accepted.len();
         assert!(first_refused > 100 && !refused.is_empty() && left.is_empty());
         assert_eq!(accepted, numbers(0..first_refused));
-        assert_eq!(refused, numbers(first_refused..count as usize), "in their order");
+        assert_eq!(
+            refused,
+            numbers(first_refused..count as usize),
+            "in their order"
+        );
         assert_eq!(timer.pending(), 1);
     }
-    assert_eq!(batch_of(&timer, 5000, usize::MAX, usize::MAX)[0].len(), 5000);
+    assert_eq!(
+        batch_of(&timer, 5000, usize::MAX, usize::MAX)[0].len(),
+        5000
+    );
 }

@@ -79,11 +79,14 @@ fn a_mover_that_stops_makes_no_timer_later_than_it_was() {
             log.lock().unwrap().push((expired.payload, time.now()));
         })
         .unwrap();
-    let keys: Vec<Key<usize>> =
-        (0..TIMERS).map(|n| timer.schedule_key(Time::ZERO + OLD, n).unwrap()).collect();
+    let keys: Vec<Key<usize>> = (0..TIMERS)
+        .map(|n| timer.schedule_key(Time::ZERO + OLD, n).unwrap())
+        .collect();
     // One that is due has its shard take all of them out of the inbox.
     let _ = timer.schedule_key(Time::ZERO, TIMERS).unwrap();
-    assert!(holds_soon(|| std::mem::take(&mut *fired.lock().unwrap()).len() == 1));
+    assert!(holds_soon(|| std::mem::take(&mut *fired.lock().unwrap())
+        .len()
+        == 1));
     let at = Arc::new(AtomicUsize::new(0));
     let mover = std::thread::spawn({
         let (timer, at, keys) = (timer.clone(), Arc::clone(&at), keys.clone());
@@ -93,14 +96,20 @@ fn a_mover_that_stops_makes_no_timer_later_than_it_was() {
                 if at.fetch_add(1, Ordering::SeqCst) == 3 {
                     stop_at_the_next_allocation();
                 }
-                assert!(timer.reschedule(key, Time::ZERO + NEW).moved(), "until it has stopped");
+                assert!(
+                    timer.reschedule(key, Time::ZERO + NEW).moved(),
+                    "until it has stopped"
+                );
                 if has_stopped() {
                     return;
                 }
             }
         }
     });
-    assert!(holds_soon(has_stopped), "the thread has moved all timers without needing memory");
+    assert!(
+        holds_soon(has_stopped),
+        "the thread has moved all timers without needing memory"
+    );
     let stuck = at.load(Ordering::SeqCst) - 1;
     clock.set(Time::ZERO + NEW);
     let early = holds_soon(|| fired.lock().unwrap().len() == stuck);
@@ -111,6 +120,10 @@ fn a_mover_that_stops_makes_no_timer_later_than_it_was() {
     assert!(early, "{stuck} timers were moved before the thread stopped");
     assert!(late, "timer {stuck} fires at neither deadline");
     for &(n, at) in &*fired.lock().unwrap() {
-        assert_eq!(at, Time::ZERO + if n < stuck { NEW } else { OLD }, "timer {n} of {stuck}");
+        assert_eq!(
+            at,
+            Time::ZERO + if n < stuck { NEW } else { OLD },
+            "timer {n} of {stuck}"
+        );
     }
 }

@@ -28,7 +28,8 @@ fn produce(timer: &Timer<u64>, producers: u64, pairs: u64, alive: usize, paced: 
                 std::thread::sleep(ms(1));
             }
         }
-        keys.into_iter().for_each(|key| assert!(timer.cancel(key).won()));
+        keys.into_iter()
+            .for_each(|key| assert!(timer.cancel(key).won()));
     };
     let produce = &produce;
     std::thread::scope(|scope| {
@@ -43,22 +44,30 @@ fn produce(timer: &Timer<u64>, producers: u64, pairs: u64, alive: usize, paced: 
 #[test]
 fn a_worker_does_not_call_the_allocator() {
     let _alone = crate::alone();
-    for (producers, pairs, paced) in
-        [(3, 300_000, true), (1, 2_000_000, false), (3, 2_000_000, false)]
-    {
+    for (producers, pairs, paced) in [
+        (3, 300_000, true),
+        (1, 2_000_000, false),
+        (3, 2_000_000, false),
+    ] {
         for alive in [0, 500, 20_000] {
             // Told whenever a timer fires.
             let on_worker = Arc::new(AtomicU64::new(0));
             let told = Arc::clone(&on_worker);
             let tell = move |_: Expired<u64>| told.store(calls(), Ordering::Relaxed);
             let timer = Builder::new().shards(1).build_with(tell).unwrap();
-            timer.schedule_periodic(Duration::ZERO, rate(ms(1)), 0).unwrap();
+            timer
+                .schedule_periodic(Duration::ZERO, rate(ms(1)), 0)
+                .unwrap();
             produce(&timer, 3, 200_000, 2 * alive + 3000, false);
             produce(&timer, producers, pairs / 10, alive, paced);
             let before = on_worker.load(Ordering::Relaxed);
             produce(&timer, producers, pairs, alive, paced);
             let after = on_worker.load(Ordering::Relaxed);
-            assert_eq!(after - before, 0, "{producers} producers, {alive} timers alive for each");
+            assert_eq!(
+                after - before,
+                0,
+                "{producers} producers, {alive} timers alive for each"
+            );
         }
     }
 }
@@ -98,6 +107,9 @@ fn a_producer_that_stops_in_the_allocator_stops_no_worker() {
             go_on();
             stops && all_fired
         });
-        assert!(all_fired, "beside a producer that stands in its call number {call}");
+        assert!(
+            all_fired,
+            "beside a producer that stands in its call number {call}"
+        );
     }
 }

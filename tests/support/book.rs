@@ -59,7 +59,11 @@ impl Goal {
 
     /// The time that the call is told, if it is: points are given at the beginning of time.
     pub(crate) fn told(self, now: Time) -> Time {
-        if matches!(self, Self::After(_)) { now } else { Time::ZERO }
+        if matches!(self, Self::After(_)) {
+            now
+        } else {
+            Time::ZERO
+        }
     }
 }
 
@@ -176,7 +180,9 @@ impl Book {
 
     /// The pending timers.
     pub(crate) fn all_pending(&self) -> impl Iterator<Item = (u64, &Record)> {
-        (0..).zip(&self.records).filter(|(_, record)| record.state == State::Pending)
+        (0..)
+            .zip(&self.records)
+            .filter(|(_, record)| record.state == State::Pending)
     }
 
     /// When the earliest timer is due, of those that ever are.
@@ -188,13 +194,20 @@ impl Book {
     /// A timer that fires once, pending or not; small numbers are recent ones.
     pub(crate) fn pick(&self, pick: u8) -> Option<u64> {
         let back = usize::from(pick).checked_rem(self.records.len() - self.periodic)?;
-        let once = self.records.iter().enumerate().rev().filter(|(_, it)| it.repeat.is_none());
+        let once = self
+            .records
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(_, it)| it.repeat.is_none());
         once.map(|(id, _)| id as u64).nth(back)
     }
 
     /// A pending periodic timer.
     pub(crate) fn pick_periodic(&self, pick: u8) -> Option<u64> {
-        let periodic = self.all_pending().filter(|(_, record)| record.repeat.is_some());
+        let periodic = self
+            .all_pending()
+            .filter(|(_, record)| record.repeat.is_some());
         let periodic: Vec<u64> = periodic.map(|(id, _)| id).collect();
         let place = usize::from(pick).checked_rem(periodic.len())?;
         Some(periodic[place])
@@ -214,7 +227,13 @@ impl Book {
                 let deadline = offset.from(subject.now(by), back, self.ticks);
                 self.schedule(subject, by, Goal::At(deadline))
             }
-            Act::ScheduleBatch { by, count, delay, step, back } => {
+            Act::ScheduleBatch {
+                by,
+                count,
+                delay,
+                step,
+                back,
+            } => {
                 let (first, step) = (delay.duration(self.ticks), step.duration(self.ticks));
                 let delay = |n| match back {
                     true => first.saturating_sub(step.saturating_mul(n)),
@@ -223,16 +242,27 @@ impl Book {
                 self.batch(subject, by, (0..u32::from(count % 8)).map(delay).collect())
             }
             Act::Cancel { by, pick } => {
-                let Some(id) = self.pick(pick) else { return Effect::Nothing };
+                let Some(id) = self.pick(pick) else {
+                    return Effect::Nothing;
+                };
                 self.cancel(subject, by, id);
                 Effect::Nothing
             }
             Act::Reschedule { by, pick, delay } => {
-                let Some(id) = self.pick(pick) else { return Effect::Nothing };
+                let Some(id) = self.pick(pick) else {
+                    return Effect::Nothing;
+                };
                 self.reschedule(subject, by, id, Goal::After(delay.duration(self.ticks)))
             }
-            Act::RescheduleAt { by, pick, back, offset } => {
-                let Some(id) = self.pick(pick) else { return Effect::Nothing };
+            Act::RescheduleAt {
+                by,
+                pick,
+                back,
+                offset,
+            } => {
+                let Some(id) = self.pick(pick) else {
+                    return Effect::Nothing;
+                };
                 let deadline = offset.from(subject.now(by), back, self.ticks);
                 self.reschedule(subject, by, id, Goal::At(deadline))
             }
@@ -273,7 +303,9 @@ impl Book {
         let due: Vec<u64> = delays.iter().map(due).collect();
         let payloads = (first as u64..).map(|id| self.ledger.payload(id));
         let timers = delays.into_iter().zip(payloads).collect();
-        let Some(batched) = subject.schedule_batch(by, timers) else { return Effect::Nothing };
+        let Some(batched) = subject.schedule_batch(by, timers) else {
+            return Effect::Nothing;
+        };
         let (keys, refused) = match batched {
             Ok(keys) => (keys, Vec::new()),
             Err(error) => {
@@ -288,7 +320,11 @@ impl Book {
         assert_eq!(keys.len() + refused.len(), due.len(), "a timer is lost");
         for ((deadline, payload), n) in refused.into_iter().zip(keys.len()..) {
             let expected = (self.ticks.start(due[n]), (first + n) as u64);
-            assert_eq!((deadline, payload.id()), expected, "what was refused comes back");
+            assert_eq!(
+                (deadline, payload.id()),
+                expected,
+                "what was refused comes back"
+            );
         }
         let earliest = due[..keys.len()].iter().min().copied();
         for (key, due) in keys.into_iter().zip(due) {
@@ -306,12 +342,22 @@ impl Book {
     ) {
         let id = self.records.len() as u64;
         assert!(!self.stopped, "timer {id} was accepted after the end");
-        assert!(self.limit.is_none_or(|limit| self.pending() < limit), "above the limit");
+        assert!(
+            self.limit.is_none_or(|limit| self.pending() < limit),
+            "above the limit"
+        );
         assert!(self.keys.insert(key), "{key:?} has named a timer before");
         let queue = queue.filter(|_| due > self.latest || self.is_queue);
         self.periodic += usize::from(repeat.is_some());
         let (state, call) = (State::Pending, self.calls);
-        self.records.push(Record { key, due, state, queue, call, repeat });
+        self.records.push(Record {
+            key,
+            due,
+            state,
+            queue,
+            call,
+            repeat,
+        });
         self.calls += 1;
         self.pending += 1;
         if self.in_turn {
@@ -329,7 +375,10 @@ impl Book {
     fn refused_for(&self, id: u64, kind: &ScheduleErrorKind, present: usize) {
         match *kind {
             ScheduleErrorKind::Stopped => assert!(self.stopped, "refused as stopped"),
-            ScheduleErrorKind::TooManyPending { pending, max_pending } => {
+            ScheduleErrorKind::TooManyPending {
+                pending,
+                max_pending,
+            } => {
                 assert_eq!((Some(max_pending), pending), (self.limit, present));
                 assert_eq!(pending, max_pending, "refused below the limit");
             }
@@ -342,7 +391,11 @@ impl Book {
         let Record { key, state, .. } = *self.record(id);
         let cancelled = subject.cancel(by, id, key).into_payload();
         let won = (state == State::Pending).then_some(id);
-        assert_eq!(cancelled.as_ref().map(|payload| payload.id()), won, "cancel of timer {id}");
+        assert_eq!(
+            cancelled.as_ref().map(|payload| payload.id()),
+            won,
+            "cancel of timer {id}"
+        );
         if cancelled.is_some() {
             self.end(id, State::Cancelled);
             self.has_zombies = true;
@@ -403,14 +456,36 @@ impl Book {
         let record = &mut self.records[id as usize];
         assert_eq!(record.state, State::Pending, "timer {id} has ended before");
         let is_due = record.due <= latest && record.due != NEVER;
-        assert!(is_due, "timer {id} is early: due {}, now {latest}", record.due);
-        assert_eq!((expired.key, expired.deadline), (record.key, start), "timer {id}");
-        assert_eq!(expired.lateness, now.saturating_duration_since(start), "timer {id}");
-        let fresh = if self.is_queue { &self.touched } else { &self.born };
-        assert!(!defers || !fresh.contains(&id), "timer {id} fires in the turn it was made in");
+        assert!(
+            is_due,
+            "timer {id} is early: due {}, now {latest}",
+            record.due
+        );
+        assert_eq!(
+            (expired.key, expired.deadline),
+            (record.key, start),
+            "timer {id}"
+        );
+        assert_eq!(
+            expired.lateness,
+            now.saturating_duration_since(start),
+            "timer {id}"
+        );
+        let fresh = if self.is_queue {
+            &self.touched
+        } else {
+            &self.born
+        };
+        assert!(
+            !defers || !fresh.contains(&id),
+            "timer {id} fires in the turn it was made in"
+        );
         if let Some(queue) = record.queue {
             let (last, this) = (&mut self.fired_last[queue], (record.due, record.call));
-            assert!(last.is_none_or(|last| last < this), "{this:?} fires after {last:?}");
+            assert!(
+                last.is_none_or(|last| last < this),
+                "{this:?} fires after {last:?}"
+            );
             *last = Some(this);
         }
         self.fired_in_turn += 1;
@@ -435,7 +510,11 @@ impl Book {
             let left = self.all_pending().find(|(id, record)| {
                 record.due <= self.latest && record.due != NEVER && !self.touched.contains(id)
             });
-            assert!(left.is_none(), "timer {:?} is due and has not fired", left.map(|(id, _)| id));
+            assert!(
+                left.is_none(),
+                "timer {:?} is due and has not fired",
+                left.map(|(id, _)| id)
+            );
         }
     }
 
@@ -443,9 +522,19 @@ impl Book {
     pub(crate) fn returned(&mut self, unfired: Vec<Unfired<Payload>>) {
         for unfired in unfired {
             let id = unfired.payload.id();
-            let Record { key, due, state, .. } = *self.record(id);
-            assert_eq!(state, State::Pending, "timer {id} is returned after its end");
-            assert_eq!((unfired.key, unfired.deadline), (key, self.ticks.start(due)), "timer {id}");
+            let Record {
+                key, due, state, ..
+            } = *self.record(id);
+            assert_eq!(
+                state,
+                State::Pending,
+                "timer {id} is returned after its end"
+            );
+            assert_eq!(
+                (unfired.key, unfired.deadline),
+                (key, self.ticks.start(due)),
+                "timer {id}"
+            );
             self.end(id, State::Returned);
         }
     }
@@ -453,11 +542,15 @@ impl Book {
     /// Everything is over: what was pending went with its timer.
     pub(crate) fn return_the_rest(&mut self) {
         let left: Vec<u64> = self.all_pending().map(|(id, _)| id).collect();
-        left.into_iter().for_each(|id| self.end(id, State::Returned));
+        left.into_iter()
+            .for_each(|id| self.end(id, State::Returned));
     }
 
     /// Timers in each state.
     pub(crate) fn count(&self, state: State) -> u64 {
-        self.records.iter().filter(|record| record.state == state).count() as u64
+        self.records
+            .iter()
+            .filter(|record| record.state == state)
+            .count() as u64
     }
 }

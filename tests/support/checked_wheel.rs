@@ -35,7 +35,10 @@ impl Model {
         if entry.deadline <= self.hand {
             self.overdue.push_back(entry);
         } else {
-            self.ticks.entry(entry.deadline).or_default().push_back(entry);
+            self.ticks
+                .entry(entry.deadline)
+                .or_default()
+                .push_back(entry);
         }
     }
 
@@ -46,7 +49,10 @@ impl Model {
     /// The entry that has to come next in an advance to `to`.
     fn pop_due(&mut self, to: u64) -> Option<Entry> {
         let popped = self.overdue.pop_front().or_else(|| {
-            let mut first = self.ticks.first_entry().filter(|first| *first.key() <= to)?;
+            let mut first = self
+                .ticks
+                .first_entry()
+                .filter(|first| *first.key() <= to)?;
             let entry = first.get_mut().pop_front();
             if first.get().is_empty() {
                 first.remove();
@@ -59,14 +65,19 @@ impl Model {
 
     fn remove(&mut self, entries: &HashSet<Entry>) {
         self.overdue.retain(|entry| !entries.contains(entry));
-        self.ticks.values_mut().for_each(|queue| queue.retain(|entry| !entries.contains(entry)));
+        self.ticks
+            .values_mut()
+            .for_each(|queue| queue.retain(|entry| !entries.contains(entry)));
         self.ticks.retain(|_, queue| !queue.is_empty());
         self.backlog.retain(|entry| !entries.contains(entry));
         self.len = self.all().count();
     }
 
     fn all(&self) -> impl Iterator<Item = &Entry> {
-        self.overdue.iter().chain(self.ticks.values().flatten()).chain(&self.backlog)
+        self.overdue
+            .iter()
+            .chain(self.ticks.values().flatten())
+            .chain(&self.backlog)
     }
 
     /// Takes an entry that has come out of a wheel with small bursts: whether it was overdue.
@@ -77,8 +88,14 @@ impl Model {
             self.overdue.remove(place);
             return true;
         }
-        let queue = self.ticks.get_mut(&entry.deadline).expect("it has not come yet");
-        let place = queue.iter().position(|other| other == entry).expect("it has not come yet");
+        let queue = self
+            .ticks
+            .get_mut(&entry.deadline)
+            .expect("it has not come yet");
+        let place = queue
+            .iter()
+            .position(|other| other == entry)
+            .expect("it has not come yet");
         queue.remove(place);
         self.ticks.retain(|_, queue| !queue.is_empty());
         false
@@ -115,8 +132,17 @@ impl CheckedWheel {
     pub(crate) fn with_bursts_of(of: usize) -> Self {
         let wheel = AnyWheel::Hierarchical(Hierarchical::new().with_bursts_of(of));
         let (in_time, last) = (HashMap::new(), (0, 0));
-        let bursts = Bursts { of, overdue: 0, was_full: false, in_time, last };
-        Self { bursts: Some(bursts), ..Self::new(wheel) }
+        let bursts = Bursts {
+            of,
+            overdue: 0,
+            was_full: false,
+            in_time,
+            last,
+        };
+        Self {
+            bursts: Some(bursts),
+            ..Self::new(wheel)
+        }
     }
 
     pub(crate) fn hand(&self) -> u64 {
@@ -134,7 +160,11 @@ impl CheckedWheel {
     pub(crate) fn insert(&mut self, deadline: u64) -> Entry {
         let index = self.next_index;
         self.next_index += 1;
-        let entry = Entry { deadline, index, mark: !index };
+        let entry = Entry {
+            deadline,
+            index,
+            mark: !index,
+        };
         self.wheel.insert(entry);
         self.model.insert(entry);
         self.check();
@@ -143,13 +173,20 @@ impl CheckedWheel {
 
     /// Calls one entry dead, chosen by `pick`; only a sweep acts on it.
     pub(crate) fn cancel(&mut self, pick: usize) {
-        let index = self.model.all().nth(pick % self.model.len.max(1)).map(|entry| entry.index);
+        let index = self
+            .model
+            .all()
+            .nth(pick % self.model.len.max(1))
+            .map(|entry| entry.index);
         self.dead.extend(index);
     }
 
     /// Entries called dead that are still filed.
     pub(crate) fn zombies(&self) -> usize {
-        self.model.all().filter(|entry| self.dead.contains(&entry.index)).count()
+        self.model
+            .all()
+            .filter(|entry| self.dead.contains(&entry.index))
+            .count()
     }
 
     /// One call of `advance`; says whether more is due.
@@ -157,7 +194,11 @@ impl CheckedWheel {
         let old_hand = self.model.hand;
         let mut due = Vec::new();
         let more = self.wheel.advance(to, budget, &mut due);
-        assert!(due.len() <= budget, "{} entries for a budget of {budget}", due.len());
+        assert!(
+            due.len() <= budget,
+            "{} entries for a budget of {budget}",
+            due.len()
+        );
         for entry in &due {
             if self.bursts.is_some() {
                 self.came(*entry, to.max(old_hand));
@@ -176,10 +217,17 @@ impl CheckedWheel {
                 "more, but nothing is due at {to}"
             );
             assert!(hand <= to.max(old_hand), "hand {hand} past {to}");
-            assert!(due_tick.is_none_or(|tick| hand < tick), "hand {hand} on an open tick");
+            assert!(
+                due_tick.is_none_or(|tick| hand < tick),
+                "hand {hand} on an open tick"
+            );
         } else {
             assert_eq!(self.model.pop_due(to), None, "due at {to}, not yielded");
-            assert_eq!(hand, to.max(old_hand), "the hand after everything is yielded");
+            assert_eq!(
+                hand,
+                to.max(old_hand),
+                "the hand after everything is yielded"
+            );
         }
         assert!(hand >= old_hand, "the hand went back");
         self.model.hand = hand;
@@ -194,12 +242,17 @@ impl CheckedWheel {
 
     /// An entry has come of a wheel with small bursts.
     fn came(&mut self, entry: Entry, by: u64) {
-        let Some(bursts) = &mut self.bursts else { return };
+        let Some(bursts) = &mut self.bursts else {
+            return;
+        };
         assert!(entry.deadline <= by, "{entry:?} is early at {by}");
         if self.model.take(&entry) {
             bursts.overdue += 1;
             bursts.was_full |= bursts.overdue >= bursts.of;
-            assert!(bursts.overdue <= bursts.of, "too many overdue ones in a row");
+            assert!(
+                bursts.overdue <= bursts.of,
+                "too many overdue ones in a row"
+            );
             return;
         }
         let of_tick = bursts.in_time.entry(entry.deadline).or_default();
@@ -213,8 +266,16 @@ impl CheckedWheel {
 
     /// What an advance of a wheel with small bursts has passed over was set aside, because there was a burst.
     fn find_backlog(&mut self, hand: u64, more: bool) {
-        let Some(bursts) = &mut self.bursts else { return };
-        let Model { ticks, backlog, overdue, hand: old_hand, .. } = &mut self.model;
+        let Some(bursts) = &mut self.bursts else {
+            return;
+        };
+        let Model {
+            ticks,
+            backlog,
+            overdue,
+            hand: old_hand,
+            ..
+        } = &mut self.model;
         while let Some(first) = ticks.first_entry().filter(|first| *first.key() <= hand) {
             let came = bursts.in_time.get(first.key()).copied().unwrap_or(0);
             assert!(came >= bursts.of, "set aside after {came} of the tick");
@@ -277,11 +338,16 @@ impl CheckedWheel {
         });
         let distinct: HashSet<Entry> = examined.iter().copied().collect();
         let filed: HashSet<Entry> = self.model.all().copied().collect();
-        assert!(distinct.is_subset(&filed), "the sweep saw an entry that is not there");
+        assert!(
+            distinct.is_subset(&filed),
+            "the sweep saw an entry that is not there"
+        );
         assert_eq!(report.examined, examined.len());
         assert!(report.examined <= budget + 64, "{report:?} for {budget}");
-        let gone: HashSet<Entry> =
-            distinct.into_iter().filter(|entry| self.dead.contains(&entry.index)).collect();
+        let gone: HashSet<Entry> = distinct
+            .into_iter()
+            .filter(|entry| self.dead.contains(&entry.index))
+            .collect();
         assert_eq!(report.removed, gone.len());
         self.model.remove(&gone);
         self.min_may_be_stale |= !gone.is_empty();
@@ -309,7 +375,10 @@ impl CheckedWheel {
         assert_eq!(drained.len(), self.model.len, "drained");
         let drained: HashSet<Entry> = drained.into_iter().collect();
         assert_eq!(drained, self.model.all().copied().collect(), "drained");
-        self.model = Model { hand: self.model.hand, ..Model::default() };
+        self.model = Model {
+            hand: self.model.hand,
+            ..Model::default()
+        };
         assert!(!self.wheel.has_backlog(), "drained");
         self.unfinished = None;
         self.min_may_be_stale = false;
@@ -323,7 +392,10 @@ impl CheckedWheel {
         let next = self.wheel.next_deadline();
         let expected = self.model.all().map(|entry| entry.deadline).min();
         if !self.model.overdue.is_empty() || !self.model.backlog.is_empty() {
-            assert!(next.is_some_and(|next| next <= self.model.hand), "overdue not shown");
+            assert!(
+                next.is_some_and(|next| next <= self.model.hand),
+                "overdue not shown"
+            );
         } else if self.min_may_be_stale || self.unfinished.is_some() {
             let bound = expected.is_none_or(|earliest| next.is_some_and(|next| next <= earliest));
             assert!(bound, "next deadline {next:?}, but {expected:?} is filed");

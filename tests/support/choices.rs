@@ -63,7 +63,11 @@ pub(crate) use weighted;
 
 /// What one poll may fire: the largest choice stands for no limit.
 pub(crate) fn budget(most: u8) -> usize {
-    if most == u8::MAX { usize::MAX } else { small(most) }
+    if most == u8::MAX {
+        usize::MAX
+    } else {
+        small(most)
+    }
 }
 
 /// A number that is seldom large, as budgets matter that cut in the middle.
@@ -118,7 +122,9 @@ impl Wheel {
     pub(crate) fn kind(self) -> WheelKind {
         match self {
             Self::Hierarchical => WheelKind::Hierarchical,
-            Self::Hashed(buckets) => WheelKind::Hashed { buckets: 1 + usize::from(buckets % 1024) },
+            Self::Hashed(buckets) => WheelKind::Hashed {
+                buckets: 1 + usize::from(buckets % 1024),
+            },
         }
     }
 }
@@ -137,8 +143,13 @@ impl Shape {
     }
 
     pub(crate) fn settings(self) -> Settings {
-        let settings = Settings::new().tick(self.tick.duration()).wheel(self.wheel.kind());
-        self.max_pending.get().into_iter().fold(settings, Settings::max_pending)
+        let settings = Settings::new()
+            .tick(self.tick.duration())
+            .wheel(self.wheel.kind());
+        self.max_pending
+            .get()
+            .into_iter()
+            .fold(settings, Settings::max_pending)
     }
 }
 
@@ -163,7 +174,9 @@ impl Budgets {
     pub(crate) fn budget(self) -> Budget {
         let part = |part: Option<u8>, ample| part.map_or(ample, |part| 1 + usize::from(part % 32));
         let ample = Budget::new();
-        ample.drain(part(self.drain, ample.drain)).fire(part(self.fire, ample.fire))
+        ample
+            .drain(part(self.drain, ample.drain))
+            .fire(part(self.fire, ample.fire))
     }
 }
 
@@ -232,7 +245,10 @@ impl Step {
             Self::ManyTicks(count) => Span::ManyTicks(count),
             Self::PowerOfTicks(bit) => Span::PowerOfTicks(bit % 40, 0),
             Self::ToFirst(off) => {
-                let first = first.unwrap_or(now).as_nanos().saturating_add_signed(off.into());
+                let first = first
+                    .unwrap_or(now)
+                    .as_nanos()
+                    .saturating_add_signed(off.into());
                 return Time::from_nanos(first).max(now);
             }
             Self::Far(span) => span,

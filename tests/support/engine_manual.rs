@@ -89,7 +89,10 @@ impl Subject for Engine {
         let id = payload.id();
         match by {
             Name::Key => self.timer.schedule_key(goal.when(), payload),
-            Name::Handle => self.timer.schedule(goal.when(), payload).map(|it| self.keep(id, it)),
+            Name::Handle => self
+                .timer
+                .schedule(goal.when(), payload)
+                .map(|it| self.keep(id, it)),
         }
     }
 
@@ -101,7 +104,8 @@ impl Subject for Engine {
     }
 
     fn cancel(&mut self, by: Name, id: u64, key: Key<Payload>) -> Cancel<Payload> {
-        self.handle(by, id).map_or_else(|| self.timer.cancel(key), TimerHandle::cancel)
+        self.handle(by, id)
+            .map_or_else(|| self.timer.cancel(key), TimerHandle::cancel)
     }
 
     fn reschedule(&mut self, by: Name, id: u64, key: Key<Payload>, goal: Goal) -> Reschedule {
@@ -112,7 +116,8 @@ impl Subject for Engine {
     }
 
     fn is_pending(&mut self, by: Name, id: u64, key: Key<Payload>) -> bool {
-        self.handle(by, id).map_or_else(|| self.timer.is_pending(key), TimerHandle::is_pending)
+        self.handle(by, id)
+            .map_or_else(|| self.timer.is_pending(key), TimerHandle::is_pending)
     }
 
     fn queue(&self, _: Name, key: Key<Payload>) -> Option<usize> {
@@ -149,7 +154,9 @@ impl World {
         drop(expired);
         if let Some(act) = self.reactions.pop_front() {
             self.act(act);
-            let Some(Engine { timer, worker, .. }) = &self.engine else { return };
+            let Some(Engine { timer, worker, .. }) = &self.engine else {
+                return;
+            };
             assert!(*worker || timer.turn() == Err(TurnError::InsideHandler));
             assert!(matches!(timer.stop(), Err(StopError::InsideHandler)));
         }
@@ -168,7 +175,11 @@ impl World {
     fn compare(&self, handles: usize) {
         let engine = self.engine.as_ref().expect("it is built");
         assert_eq!(engine.timer.pending(), self.book.pending(), "pending");
-        assert_eq!(self.book.ledger.alive(), self.book.pending(), "payloads alive");
+        assert_eq!(
+            self.book.ledger.alive(),
+            self.book.pending(),
+            "payloads alive"
+        );
         let latest = engine.handles.iter().rev().take(handles);
         latest.for_each(|(id, timeout)| tells(&self.book, *id, timeout));
     }
@@ -191,10 +202,19 @@ fn build(case: &Case, clock: &ManualClock, world: &Shared) -> Engine {
         .tick(case.shape.tick.duration())
         .wheel(case.shape.wheel.kind())
         .budget(case.budgets.budget())
-        .routing(if case.spread { Routing::Spread } else { Routing::Home })
+        .routing(if case.spread {
+            Routing::Spread
+        } else {
+            Routing::Home
+        })
         .drive(drive)
         .clock(clock.clone());
-    let builder = case.shape.max_pending.get().into_iter().fold(builder, Builder::max_pending);
+    let builder = case
+        .shape
+        .max_pending
+        .get()
+        .into_iter()
+        .fold(builder, Builder::max_pending);
     let world = Arc::clone(world);
     let timer = builder
         .build_with(move |expired| locked(&world).handle(expired))
@@ -236,8 +256,15 @@ pub fn check(case: &Case) {
 
 fn apply(world: &Shared, clock: &ManualClock, timer: &Timer<Payload>, op: Op) {
     let mut guard = locked(world);
-    let World { book, reactions, engine, .. } = &mut *guard;
-    let Engine { handles, worker, .. } = engine.as_mut().expect("it is built");
+    let World {
+        book,
+        reactions,
+        engine,
+        ..
+    } = &mut *guard;
+    let Engine {
+        handles, worker, ..
+    } = engine.as_mut().expect("it is built");
     match op {
         Op::Do(act) => guard.act(act),
         Op::React(act) => reactions.push_back(act),
@@ -271,7 +298,10 @@ fn turn(world: &Shared, clock: &ManualClock, timer: &Timer<Payload>, by: Step) {
         let now = clock.set(by.from(clock.now(), world.book.first(), world.book.ticks));
         world.now = now;
         world.book.begin_turn(now);
-        (world.book.stopped, world.engine.as_ref().is_some_and(|engine| engine.worker))
+        (
+            world.book.stopped,
+            world.engine.as_ref().is_some_and(|engine| engine.worker),
+        )
     };
     let turned = if worker {
         timer.wait_idle();
@@ -299,11 +329,23 @@ fn tells(book: &Book, id: u64, timeout: &TimerHandle<Payload>) {
         State::Returned => TimerState::Returned,
     };
     assert_eq!(timeout.state(), expected, "timer {id}");
-    let told = (timeout.is_pending(), timeout.is_expired(), timeout.is_cancelled());
+    let told = (
+        timeout.is_pending(),
+        timeout.is_expired(),
+        timeout.is_cancelled(),
+    );
     let ended = record.state != State::Pending;
-    let expected = (!ended, record.state == State::Fired, ended && record.state != State::Fired);
+    let expected = (
+        !ended,
+        record.state == State::Fired,
+        ended && record.state != State::Fired,
+    );
     assert_eq!(told, expected, "pending, expired, cancelled of timer {id}");
-    assert_eq!(timeout.deadline(), book.ticks.start(record.due), "deadline of timer {id}");
+    assert_eq!(
+        timeout.deadline(),
+        book.ticks.start(record.due),
+        "deadline of timer {id}"
+    );
     assert_eq!(timeout.key(), record.key);
 }
 
@@ -318,10 +360,17 @@ fn finish(world: &Shared, timer: Timer<Payload>, stops: bool) {
     let stats = timer.stats();
     let ends = [State::Fired, State::Cancelled, State::Returned].map(|state| book.count(state));
     assert_eq!([stats.fired(), stats.cancelled(), stats.returned()], ends);
-    assert_eq!((stats.scheduled(), stats.panics()), (book.records.len() as u64, 0));
+    assert_eq!(
+        (stats.scheduled(), stats.panics()),
+        (book.records.len() as u64, 0)
+    );
     assert_eq!(stats.lateness().count(), stats.fired());
     assert_eq!(timer.state() == EngineState::Stopped, book.stopped);
-    let Engine { timer: last, handles, .. } = engine;
+    let Engine {
+        timer: last,
+        handles,
+        ..
+    } = engine;
     drop((timer, last));
     if !book.stopped {
         // Dropping the engine ends what was pending, and drops its payloads.
@@ -329,7 +378,9 @@ fn finish(world: &Shared, timer: Timer<Payload>, stops: bool) {
     }
     // With workers they do it, in their own time.
     book.ledger.wait_until_all_dropped();
-    handles.iter().for_each(|(id, timeout)| tells(book, *id, timeout));
+    handles
+        .iter()
+        .for_each(|(id, timeout)| tells(book, *id, timeout));
     for timeout in handles.values() {
         assert!(!timeout.cancel().won() && !timeout.reschedule(Duration::ZERO).moved());
     }

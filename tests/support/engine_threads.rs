@@ -171,7 +171,10 @@ pub(crate) struct Totals([u64; 7]);
 
 impl Totals {
     pub(crate) fn add(&mut self, other: Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(all, more)| *all += more);
+        self.0
+            .iter_mut()
+            .zip(other.0)
+            .for_each(|(all, more)| *all += more);
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -224,10 +227,16 @@ fn build(case: &Case, books: &Arc<Books>) -> Engine {
         .tick(Duration::from_micros(1 + u64::from(case.tick)))
         .wheel(case.wheel.kind())
         .budget(case.budgets.budget())
-        .routing(if case.spread { Routing::Spread } else { Routing::Home })
+        .routing(if case.spread {
+            Routing::Spread
+        } else {
+            Routing::Home
+        })
         .idle(match case.idle {
             Idle::Park => IdleStrategy::Park,
-            Idle::Spin(us) => IdleStrategy::SpinThenPark { spin: Duration::from_micros(us.into()) },
+            Idle::Spin(us) => IdleStrategy::SpinThenPark {
+                spin: Duration::from_micros(us.into()),
+            },
             Idle::Busy => IdleStrategy::BusySpin,
         })
         .pinning(Pinning::Off);
@@ -274,7 +283,10 @@ fn produce(case: &Case, books: &Books, engine: &Engine) -> (Held, u64) {
                 returned.fetch_add(books.returned(unfired), Ordering::Relaxed);
             });
         }
-        producers.into_iter().flat_map(|it| it.join().expect("a producer panicked")).collect()
+        producers
+            .into_iter()
+            .flat_map(|it| it.join().expect("a producer panicked"))
+            .collect()
     });
     (held, returned.into_inner())
 }
@@ -285,7 +297,11 @@ fn finish(books: &Books, engine: &Engine) {
     (0..books.repeated.len()).for_each(|n| books.end_periodic(engine, n as u64));
     books.clock.advance(Duration::from_secs(1));
     while engine.pending() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "{} timers are lost", engine.pending());
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{} timers are lost",
+            engine.pending()
+        );
         books.cancel_far(engine);
         // Handlers may have begun more.
         books.clock.advance(Duration::from_millis(1));
@@ -321,8 +337,17 @@ fn judge(books: &Books, engine: &Engine, returned: u64) -> Totals {
         }
         let ends = repeated.returned.load(Ordering::Relaxed) + u64::from(cancelled_at > 0);
         let accepted = repeated.key.get().is_some();
-        assert_eq!(ends, u64::from(accepted), "periodic {n}: accepted, and ended so often");
-        assert!(!repeated.key.get().is_some_and(|key| engine.is_pending(*key)));
+        assert_eq!(
+            ends,
+            u64::from(accepted),
+            "periodic {n}: accepted, and ended so often"
+        );
+        assert!(
+            !repeated
+                .key
+                .get()
+                .is_some_and(|key| engine.is_pending(*key))
+        );
     }
     let stats = engine.stats();
     assert_eq!((engine.pending(), stats.pending), (0, 0));
@@ -334,8 +359,24 @@ fn judge(books: &Books, engine: &Engine, returned: u64) -> Totals {
     // Of a cancelled periodic timer one period at most was pending.
     let periods_cancelled = stats.cancelled() - ends.cancelled;
     assert!(periods_cancelled <= ended, "{periods_cancelled} of {ended}");
-    assert_eq!(stats.scheduled(), stats.fired() + stats.cancelled() + stats.returned());
-    let Ends { fired, cancelled, returned, refused } = ends;
+    assert_eq!(
+        stats.scheduled(),
+        stats.fired() + stats.cancelled() + stats.returned()
+    );
+    let Ends {
+        fired,
+        cancelled,
+        returned,
+        refused,
+    } = ends;
     let moved = stats.shards.iter().map(|shard| shard.rescheduled).sum();
-    Totals([fired, cancelled, returned, refused, periods, stats.panics(), moved])
+    Totals([
+        fired,
+        cancelled,
+        returned,
+        refused,
+        periods,
+        stats.panics(),
+        moved,
+    ])
 }

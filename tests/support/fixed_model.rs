@@ -51,14 +51,24 @@ impl Local for FixedTimer<Payload> {
 /// Runs the case; panics where timer and model differ.
 pub fn check(case: &Case) {
     let limit = case.max_pending.get();
-    let settings = limit.into_iter().fold(Settings::new(), Settings::max_pending);
-    let mut timer = settings.build_fixed(case.delay.duration(UNIT)).expect("valid");
+    let settings = limit
+        .into_iter()
+        .fold(Settings::new(), Settings::max_pending);
+    let mut timer = settings
+        .build_fixed(case.delay.duration(UNIT))
+        .expect("valid");
     let mut book = Book::new(Ticks(1), limit);
     book.is_queue = true;
     let mut world = World::new(book, case.uptime, UNIT);
     if let Flood::Of { hundreds, keep } = case.flood {
         for n in 0..SWEPT + 100 * usize::from(hundreds % 64) {
-            world.act(&mut timer, Act::Schedule { by: (), delay: Span::Zero });
+            world.act(
+                &mut timer,
+                Act::Schedule {
+                    by: (),
+                    delay: Span::Zero,
+                },
+            );
             if keep == 0 || n % usize::from(keep) != 0 {
                 world.act(&mut timer, Act::Cancel { by: (), pick: 0 });
             }

@@ -49,7 +49,10 @@ impl Ledger {
 
     fn with(timers: u64, line: u64) -> Arc<Self> {
         let lines = (0..timers).map(|_| AtomicU64::new(line)).collect();
-        Arc::new(Self { lines, alive: AtomicU64::new(0) })
+        Arc::new(Self {
+            lines,
+            alive: AtomicU64::new(0),
+        })
     }
 
     fn note(&self, id: u64, what: u64) {
@@ -123,7 +126,11 @@ impl Ledger {
     /// One more payload.
     pub(crate) fn payload(self: &Arc<Self>, id: u64) -> Payload {
         self.alive.fetch_add(1, Ordering::Relaxed);
-        Payload { id, whole: Box::new(id), ledger: Arc::clone(self) }
+        Payload {
+            id,
+            whole: Box::new(id),
+            ledger: Arc::clone(self),
+        }
     }
 
     /// Payloads that have not been dropped.
@@ -155,7 +162,10 @@ pub(crate) struct Payload {
 
 impl Payload {
     pub(crate) fn id(&self) -> u64 {
-        assert_eq!(self.id, *self.whole, "a payload that was not written completely");
+        assert_eq!(
+            self.id, *self.whole,
+            "a payload that was not written completely"
+        );
         self.id
     }
 }

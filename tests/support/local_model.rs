@@ -166,7 +166,10 @@ impl<L: Local> Subject for Told<'_, L> {
 
     fn is_pending(&mut self, (): (), id: u64, key: Key<Payload>) -> bool {
         let pending = self.timer.is_pending(key);
-        assert_eq!(self.timer.get_mut(key).map(|payload| payload.id()), pending.then_some(id));
+        assert_eq!(
+            self.timer.get_mut(key).map(|payload| payload.id()),
+            pending.then_some(id)
+        );
         assert_eq!(self.timer.deadline(key).is_some(), pending);
         pending
     }
@@ -206,7 +209,12 @@ impl World {
     }
 
     fn told<'a, L: Local>(&self, timer: &'a mut L) -> Told<'a, L> {
-        Told { timer, now: self.clock.now(), latest: self.latest, back: self.back }
+        Told {
+            timer,
+            now: self.clock.now(),
+            latest: self.latest,
+            back: self.back,
+        }
     }
 
     pub(super) fn act(&mut self, timer: &mut impl Local, act: Act<()>) {
@@ -221,16 +229,29 @@ impl World {
         match reaction {
             Reaction::Act(act) => self.act(timer, act),
             Reaction::Replace { pick } => self.replace(timer, pick),
-            Reaction::Repeat { first, length, rhythm } => {
-                self.repeat(timer, first.from(now, false, self.book.ticks), length, rhythm);
+            Reaction::Repeat {
+                first,
+                length,
+                rhythm,
+            } => {
+                self.repeat(
+                    timer,
+                    first.from(now, false, self.book.ticks),
+                    length,
+                    rhythm,
+                );
             }
             Reaction::EndPeriodic { pick } => {
-                let Some(id) = self.book.pick_periodic(pick) else { return };
+                let Some(id) = self.book.pick_periodic(pick) else {
+                    return;
+                };
                 self.book.cancel(&mut self.told(timer), (), id);
                 self.book.cancel(&mut self.told(timer), (), id);
             }
             Reaction::MovePeriodic { pick, delay } => {
-                let Some(id) = self.book.pick_periodic(pick) else { return };
+                let Some(id) = self.book.pick_periodic(pick) else {
+                    return;
+                };
                 let goal = Goal::After(delay.duration(self.book.ticks));
                 self.book.reschedule(&mut self.told(timer), (), id, goal);
             }
@@ -243,13 +264,22 @@ impl World {
 
     fn repeat(&mut self, timer: &mut impl Local, first: Time, span: Span, rhythm: Rhythm) {
         let length = span.duration(self.book.ticks);
-        let Some(period) = rhythm.period(length) else { return };
-        let (id, due) = (self.book.records.len() as u64, self.book.ticks.point(first, self.latest));
+        let Some(period) = rhythm.period(length) else {
+            return;
+        };
+        let (id, due) = (
+            self.book.records.len() as u64,
+            self.book.ticks.point(first, self.latest),
+        );
         match timer.repeat(first, period, self.book.ledger.payload(id)) {
             None => {}
             Some(Err(error)) => self.book.refused(id, &error),
             Some(Ok(key)) => {
-                let repeat = Repeat { nominal: first, length, rhythm };
+                let repeat = Repeat {
+                    nominal: first,
+                    length,
+                    rhythm,
+                };
                 self.book.accepted(None, due, key, Some(repeat));
             }
         }
@@ -257,10 +287,16 @@ impl World {
 
     /// Puts another payload in the place of a timer's, if it is still there.
     fn replace(&self, timer: &mut impl Local, pick: u8) {
-        let Some(id) = self.book.pick(pick) else { return };
+        let Some(id) = self.book.pick(pick) else {
+            return;
+        };
         let record = self.book.record(id);
         let payload = timer.get_mut(record.key);
-        assert_eq!(payload.is_some(), record.state == State::Pending, "timer {id}");
+        assert_eq!(
+            payload.is_some(),
+            record.state == State::Pending,
+            "timer {id}"
+        );
         if let Some(payload) = payload {
             assert_eq!(payload.id(), id);
             *payload = self.book.ledger.payload(id);
@@ -288,7 +324,9 @@ impl World {
     /// A fixed delay counts from the end of the handler, unless that has moved the timer away from `nominal`.
     fn rest(&mut self, id: u64, nominal: Time) {
         let record = &mut self.book.records[id as usize];
-        let Some(repeat) = &mut record.repeat else { return };
+        let Some(repeat) = &mut record.repeat else {
+            return;
+        };
         let next = later(self.clock.now(), repeat.length);
         let counts = record.state == State::Pending
             && repeat.rhythm == Rhythm::FixedDelay
@@ -301,12 +339,18 @@ impl World {
     }
 
     fn has_periodic(&self) -> bool {
-        self.book.all_pending().any(|(_, record)| record.repeat.is_some())
+        self.book
+            .all_pending()
+            .any(|(_, record)| record.repeat.is_some())
     }
 
     fn poll(&mut self, timer: &mut impl Local, now: Time, budget: usize) -> bool {
         // A burst of short periods after a long time knows no end.
-        let budget = if self.has_periodic() { budget.min(100) } else { budget };
+        let budget = if self.has_periodic() {
+            budget.min(100)
+        } else {
+            budget
+        };
         let quiet = self.reactions.is_empty();
         self.latest = self.latest.max(now);
         self.book.begin_turn(now);
@@ -318,7 +362,10 @@ impl World {
         } else {
             timer.poll_with(now, |timer, expired| self.handle(timer, expired))
         };
-        assert!(polled.fired <= budget, "{polled:?} with a budget of {budget}");
+        assert!(
+            polled.fired <= budget,
+            "{polled:?} with a budget of {budget}"
+        );
         self.book.end_turn(polled.fired, polled.more);
         // A sweep that is not at its end is more to do as well.
         let ample = budget == usize::MAX && quiet && self.book.records.len() < SWEPT;
@@ -334,8 +381,13 @@ impl World {
             false => 64 + 16 * (self.book.records.len() + MAX_OPS),
         };
         let most = 7 + self.book.records.len() / 100;
-        let polls = (0..enough).take_while(|_| self.poll(timer, now, most)).count();
-        assert!(polls < enough || self.has_periodic(), "{polls} polls did not suffice");
+        let polls = (0..enough)
+            .take_while(|_| self.poll(timer, now, most))
+            .count();
+        assert!(
+            polls < enough || self.has_periodic(),
+            "{polls} polls did not suffice"
+        );
     }
 
     /// Everything ends: `unfired` are those that came out.
@@ -349,10 +401,15 @@ impl World {
     fn iterate(&self, timer: &mut impl Local) {
         let listed: Vec<_> = timer.keys().collect();
         let mut id = |key| timer.get_mut(key).expect("it is pending").id();
-        let told: BTreeMap<u64, (Key<Payload>, Time)> =
-            listed.into_iter().map(|listed| (id(listed.0), listed)).collect();
+        let told: BTreeMap<u64, (Key<Payload>, Time)> = listed
+            .into_iter()
+            .map(|listed| (id(listed.0), listed))
+            .collect();
         let start = |due| self.book.ticks.start(due);
-        let pending = self.book.all_pending().map(|(id, it)| (id, (it.key, start(it.due))));
+        let pending = self
+            .book
+            .all_pending()
+            .map(|(id, it)| (id, (it.key, start(it.due))));
         assert_eq!(told, pending.collect(), "what the timer iterates over");
         for (id, (key, deadline)) in &told {
             assert_eq!(timer.deadline(*key), Some(*deadline), "timer {id}");
@@ -365,11 +422,20 @@ impl World {
         assert_eq!(self.book.ledger.alive(), pending, "payloads alive");
         let (next, first) = (timer.next_deadline(), self.book.first());
         if !self.is_cut_short && (self.book.is_queue || !self.book.has_zombies) {
-            assert_eq!(next, first, "the next deadline is exact without zombies, or in a queue");
+            assert_eq!(
+                next, first,
+                "the next deadline is exact without zombies, or in a queue"
+            );
         } else if let Some(first) = first {
-            assert!(next.is_some_and(|next| next <= first), "{next:?} is told, {first:?} is due");
+            assert!(
+                next.is_some_and(|next| next <= first),
+                "{next:?} is told, {first:?} is due"
+            );
         }
-        assert!(pending > 0 || next.is_none(), "{next:?} with nothing pending");
+        assert!(
+            pending > 0 || next.is_none(),
+            "{next:?} with nothing pending"
+        );
         let now = self.clock.now();
         let timeout = next.map(|next| next.saturating_duration_since(now));
         assert_eq!(timer.poll_timeout(now), timeout);
@@ -382,7 +448,9 @@ impl World {
 
 fn apply(world: &mut World, timer: &mut impl Local, op: Op) {
     let step = |world: &World, by: Step| {
-        world.clock.set(by.from(world.clock.now(), world.book.first(), world.unit))
+        world
+            .clock
+            .set(by.from(world.clock.now(), world.book.first(), world.unit))
     };
     match op {
         Op::Do(reaction) => world.react(timer, reaction),
@@ -426,7 +494,11 @@ fn apply(world: &mut World, timer: &mut impl Local, op: Op) {
 /// Runs the case; panics where timer and model differ.
 pub fn check(case: &Case) {
     let ticks = case.shape.ticks();
-    let timer: LocalTimer<Payload> = case.shape.settings().build_local().expect("it can be built");
+    let timer: LocalTimer<Payload> = case
+        .shape
+        .settings()
+        .build_local()
+        .expect("it can be built");
     let book = Book::new(ticks, case.shape.max_pending.get());
     run(&mut World::new(book, case.uptime, ticks), timer, &case.ops);
 }
@@ -449,7 +521,11 @@ pub(super) fn run(world: &mut World, mut timer: impl Local, ops: &Ops<Op>) {
 /// What the fuzzer once found, each in the fewest operations that showed it.
 pub(crate) fn findings() -> [(&'static str, Case); 2] {
     let first = Span::PowerOfTicks(137, -119);
-    let repeat = Reaction::Repeat { first, length: Span::Ticks(63, 63), rhythm: Rhythm::Burst };
+    let repeat = Reaction::Repeat {
+        first,
+        length: Span::Ticks(63, 63),
+        rhythm: Rhythm::Burst,
+    };
     let overdue_periods_left_by_the_budget = Case {
         shape: Shape {
             tick: TickLength::Milli,
@@ -467,15 +543,31 @@ pub(crate) fn findings() -> [(&'static str, Case); 2] {
         ]),
     };
     // One timer due, and behind it in its bucket more than a chunk of others, at which the budget ends.
-    let in_ticks =
-        |ticks| Op::Do(Reaction::Act(Act::Schedule { by: (), delay: Span::Ticks(ticks, 0) }));
+    let in_ticks = |ticks| {
+        Op::Do(Reaction::Act(Act::Schedule {
+            by: (),
+            delay: Span::Ticks(ticks, 0),
+        }))
+    };
     let a_bucket_left_by_the_budget = Case {
-        shape: Shape { tick: TickLength::Hour, wheel: Wheel::Hashed(0), max_pending: Limit(None) },
+        shape: Shape {
+            tick: TickLength::Hour,
+            wheel: Wheel::Hashed(0),
+            max_pending: Limit(None),
+        },
         uptime: Span::Zero,
-        ops: Ops([1].into_iter().chain([2; 40]).map(in_ticks).chain([Op::Jump(1)]).collect()),
+        ops: Ops([1]
+            .into_iter()
+            .chain([2; 40])
+            .map(in_ticks)
+            .chain([Op::Jump(1)])
+            .collect()),
     };
     [
-        ("overdue periods left by the budget", overdue_periods_left_by_the_budget),
+        (
+            "overdue periods left by the budget",
+            overdue_periods_left_by_the_budget,
+        ),
         ("a bucket left by the budget", a_bucket_left_by_the_budget),
     ]
 }

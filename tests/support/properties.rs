@@ -14,8 +14,16 @@ where
     C: for<'a> Arbitrary<'a> + Debug,
 {
     let usual = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { usual.cases } else { cases };
-    let config = ProptestConfig { cases, failure_persistence: None, ..usual };
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() {
+        usual.cases
+    } else {
+        cases
+    };
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..usual
+    };
     let chosen = prop::collection::vec(any::<u8>(), 32..bytes)
         .prop_filter_map("too few bytes for a case", |bytes| case::<C>(&bytes));
     let check = |case| {

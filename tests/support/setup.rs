@@ -30,7 +30,9 @@ pub(crate) const ZOMBIE_CONSTANT: u64 = 48 * 1024;
 
 /// Repeats of a stress test.
 pub(crate) fn stress(repeats: u64) -> u64 {
-    let factor = std::env::var("TICKWHEEL_STRESS").ok().and_then(|text| text.parse().ok());
+    let factor = std::env::var("TICKWHEEL_STRESS")
+        .ok()
+        .and_then(|text| text.parse().ok());
     repeats * factor.unwrap_or(1)
 }
 
@@ -71,7 +73,11 @@ pub(crate) fn each_setup(test: impl Fn(&Setup)) {
 pub(crate) fn each_setup_from(start: Time, test: impl Fn(&Setup)) {
     for drive in [Drive::Manual, Drive::Workers] {
         for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
-            test(&Setup { clock: ManualClock::starting_at(start), drive, wheel });
+            test(&Setup {
+                clock: ManualClock::starting_at(start),
+                drive,
+                wheel,
+            });
         }
     }
 }
@@ -87,17 +93,27 @@ pub(crate) fn each_recording(test: impl Fn(&Setup, Timer<u64>, Fired)) {
 impl Setup {
     /// Without workers, on the default wheel.
     pub(crate) fn by_hand() -> Self {
-        Self { clock: ManualClock::new(), drive: Drive::Manual, wheel: WheelKind::Hierarchical }
+        Self {
+            clock: ManualClock::new(),
+            drive: Drive::Manual,
+            wheel: WheelKind::Hierarchical,
+        }
     }
 
     /// With workers, on the default wheel.
     pub(crate) fn with_workers() -> Self {
-        Self { drive: Drive::Workers, ..Self::by_hand() }
+        Self {
+            drive: Drive::Workers,
+            ..Self::by_hand()
+        }
     }
 
     /// One shard, 1 ms ticks.
     pub(crate) fn builder(&self) -> Builder {
-        one_shard().clock(self.clock.clone()).drive(self.drive).wheel(self.wheel)
+        one_shard()
+            .clock(self.clock.clone())
+            .drive(self.drive)
+            .wheel(self.wheel)
     }
 
     /// An engine that logs what fires.
@@ -140,7 +156,10 @@ impl Fired {
     }
 
     pub(crate) fn push(&self, expired: Expired<u64>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(expired);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(expired);
     }
 
     /// Everything that fired since the last call.
@@ -161,7 +180,9 @@ impl Fired {
 /// An engine that logs what fires.
 pub(crate) fn recording(builder: Builder) -> (Timer<u64>, Fired) {
     let (fired, log) = Fired::pair();
-    let timer = builder.build_with(move |expired| log.push(expired)).expect("the engine is built");
+    let timer = builder
+        .build_with(move |expired| log.push(expired))
+        .expect("the engine is built");
     (timer, fired)
 }
 

@@ -73,7 +73,9 @@ impl Subject for Sides<'_> {
 
     fn schedule(&mut self, by: Side, goal: Goal, payload: Payload) -> Armed {
         match by {
-            Side::Owner => self.timer.schedule(goal.told(self.timer.now()), goal.when(), payload),
+            Side::Owner => self
+                .timer
+                .schedule(goal.told(self.timer.now()), goal.when(), payload),
             Side::Remote => self.remote.schedule(goal.when(), payload),
         }
     }
@@ -91,7 +93,9 @@ impl Subject for Sides<'_> {
 
     fn reschedule(&mut self, by: Side, _: u64, key: Key<Payload>, goal: Goal) -> Reschedule {
         match by {
-            Side::Owner => self.timer.reschedule(goal.told(self.timer.now()), key, goal.when()),
+            Side::Owner => self
+                .timer
+                .reschedule(goal.told(self.timer.now()), key, goal.when()),
             Side::Remote => self.remote.reschedule(key, goal.when()),
         }
     }
@@ -130,8 +134,22 @@ struct World {
 
 impl World {
     fn act(&mut self, timer: &mut EventLoopTimer<Payload>, act: Act<Side>) {
-        let Self { ref mut book, ref remote, drains_all, latest, .. } = *self;
-        let effect = book.act(&mut Sides { timer, remote, drains_all, latest }, act);
+        let Self {
+            ref mut book,
+            ref remote,
+            drains_all,
+            latest,
+            ..
+        } = *self;
+        let effect = book.act(
+            &mut Sides {
+                timer,
+                remote,
+                drains_all,
+                latest,
+            },
+            act,
+        );
         let (Act::Schedule { by, .. }
         | Act::ScheduleAt { by, .. }
         | Act::ScheduleBatch { by, .. }
@@ -147,12 +165,18 @@ impl World {
         if let (Side::Remote, Some(due)) = (by, sent) {
             self.expect_wake(due);
         }
-        assert_eq!(self.wakes.load(Ordering::SeqCst), self.wakes_expected, "wakes after {act:?}");
+        assert_eq!(
+            self.wakes.load(Ordering::SeqCst),
+            self.wakes_expected,
+            "wakes after {act:?}"
+        );
     }
 
     /// A remote has made something due at the tick `due`.
     fn expect_wake(&mut self, due: u64) {
-        let Some(until) = self.asleep_until else { return };
+        let Some(until) = self.asleep_until else {
+            return;
+        };
         let start = self.book.ticks.start(due);
         // What lies beyond the scale never fires: a wake for it is allowed, as ticks go further than times.
         let beyond = start == Time::MAX && until == Time::MAX;
@@ -188,7 +212,9 @@ impl World {
     /// Polls until nothing is left; each poll makes headway, so this ends.
     fn poll_all(&mut self, timer: &mut EventLoopTimer<Payload>, now: Time, most: usize) {
         let enough = 64 + 16 * (self.book.records.len() + MAX_OPS);
-        let polls = (0..enough).take_while(|_| self.poll(timer, now, most)).count();
+        let polls = (0..enough)
+            .take_while(|_| self.poll(timer, now, most))
+            .count();
         assert!(polls < enough, "{polls} polls did not suffice");
     }
 
@@ -197,26 +223,42 @@ impl World {
         let first = self.book.first();
         let timeout = timer.poll_timeout(now);
         if timeout == Some(Duration::ZERO) {
-            let due =
-                self.book.all_pending().any(|(_, timer)| timer.due <= self.book.ticks.current(now));
+            let due = self
+                .book
+                .all_pending()
+                .any(|(_, timer)| timer.due <= self.book.ticks.current(now));
             assert!(due || self.more || self.book.has_zombies, "nothing is due");
             return;
         }
         let until = timeout.map_or(Time::MAX, |timeout| now + timeout);
-        assert!(first.is_none_or(|first| until <= first), "sleeps until {until:?}, past {first:?}");
+        assert!(
+            first.is_none_or(|first| until <= first),
+            "sleeps until {until:?}, past {first:?}"
+        );
         if !self.book.has_zombies {
-            assert_eq!(until, first.unwrap_or(Time::MAX), "a sleep is as long as possible");
+            assert_eq!(
+                until,
+                first.unwrap_or(Time::MAX),
+                "a sleep is as long as possible"
+            );
         }
         self.asleep_until = Some(until);
     }
 
     fn check(&self, timer: &EventLoopTimer<Payload>) {
         let pending = self.book.pending();
-        assert_eq!((timer.pending(), self.remote.pending()), (pending, pending), "pending");
+        assert_eq!(
+            (timer.pending(), self.remote.pending()),
+            (pending, pending),
+            "pending"
+        );
         assert_eq!(self.book.ledger.alive(), pending, "payloads alive");
         if let Some(first) = self.book.first() {
             let next = timer.next_deadline();
-            assert!(next.is_some_and(|next| next <= first), "{next:?} is told, {first:?} is due");
+            assert!(
+                next.is_some_and(|next| next <= first),
+                "{next:?} is told, {first:?} is due"
+            );
         }
     }
 }
@@ -227,7 +269,11 @@ pub fn check(case: &Case) {
     let clock = ManualClock::starting_at(case.uptime.time(ticks));
     let wakes = Arc::new(AtomicUsize::new(0));
     let called = Arc::clone(&wakes);
-    let settings = case.shape.settings().budget(case.budgets.budget()).clock(clock.clone());
+    let settings = case
+        .shape
+        .settings()
+        .budget(case.budgets.budget())
+        .clock(clock.clone());
     let wake = move || _ = called.fetch_add(1, Ordering::SeqCst);
     let mut timer = settings.build_with_waker(wake).expect("it can be built");
     let mut world = World {
@@ -278,15 +324,23 @@ fn finish(mut world: World, timer: EventLoopTimer<Payload>, close: bool) {
     world.book.stopped = true;
     if close {
         world.book.returned(timer.close());
-        assert_eq!((world.book.pending(), world.remote.pending()), (0, 0), "lost, or pending");
+        assert_eq!(
+            (world.book.pending(), world.remote.pending()),
+            (0, 0),
+            "lost, or pending"
+        );
     } else {
         drop(timer);
     }
     assert_eq!(world.book.ledger.alive(), 0, "payloads after the end");
-    let late = world.remote.schedule(Duration::ZERO, world.book.ledger.payload(0));
+    let late = world
+        .remote
+        .schedule(Duration::ZERO, world.book.ledger.payload(0));
     assert!(late.is_err(), "accepted after the end");
     for record in &world.book.records {
-        let Cancel::Lost = world.remote.cancel(record.key) else { panic!("won after the end") };
+        let Cancel::Lost = world.remote.cancel(record.key) else {
+            panic!("won after the end")
+        };
         assert!(!world.remote.is_pending(record.key) && record.state != State::Pending || !close);
     }
     drop(late);
@@ -296,29 +350,53 @@ fn finish(mut world: World, timer: EventLoopTimer<Payload>, close: bool) {
 /// What the fuzzer once found, each in the fewest operations that showed it.
 pub(crate) fn findings() -> [(&'static str, Case); 2] {
     [
-        ("messages left by a budget of one", messages_left_by_a_budget_of_one()),
-        ("more is due but the clock went back", more_is_due_but_the_clock_went_back()),
+        (
+            "messages left by a budget of one",
+            messages_left_by_a_budget_of_one(),
+        ),
+        (
+            "more is due but the clock went back",
+            more_is_due_but_the_clock_went_back(),
+        ),
     ]
 }
 
 fn hierarchical(tick: TickLength) -> Shape {
-    Shape { tick, wheel: Wheel::Hierarchical, max_pending: Limit(None) }
+    Shape {
+        tick,
+        wheel: Wheel::Hierarchical,
+        max_pending: Limit(None),
+    }
 }
 
 fn messages_left_by_a_budget_of_one() -> Case {
-    let remote = |delay| Op::Do(Act::Schedule { by: Side::Remote, delay });
+    let remote = |delay| {
+        Op::Do(Act::Schedule {
+            by: Side::Remote,
+            delay,
+        })
+    };
     let far = Span::PowerOfTicks(133, -123);
-    let now = Act::Schedule { by: Side::Owner, delay: Span::Zero };
+    let now = Act::Schedule {
+        by: Side::Owner,
+        delay: Span::Zero,
+    };
     Case {
         shape: hierarchical(TickLength::Milli),
-        budgets: Budgets { drain: Some(0), fire: Some(26) },
+        budgets: Budgets {
+            drain: Some(0),
+            fire: Some(26),
+        },
         uptime: Span::ManyTicks(1),
         close: false,
         ops: Ops(vec![
             remote(Span::Zero),
             remote(far),
             Op::Poll(Step::Far(Span::PowerOfTicks(133, -1))),
-            Op::Do(Act::Ask { by: Side::Remote, pick: 107 }),
+            Op::Do(Act::Ask {
+                by: Side::Remote,
+                pick: 107,
+            }),
             remote(far),
             Op::Poll(Step::ManyTicks(30_583)),
             Op::Sleep,
@@ -332,11 +410,20 @@ fn messages_left_by_a_budget_of_one() -> Case {
 }
 
 fn more_is_due_but_the_clock_went_back() -> Case {
-    let now = Act::Schedule { by: Side::Owner, delay: Span::Zero };
-    let cancel = |pick| Act::Cancel { by: Side::Owner, pick };
+    let now = Act::Schedule {
+        by: Side::Owner,
+        delay: Span::Zero,
+    };
+    let cancel = |pick| Act::Cancel {
+        by: Side::Owner,
+        pick,
+    };
     Case {
         shape: hierarchical(TickLength::Micro),
-        budgets: Budgets { drain: None, fire: Some(0) },
+        budgets: Budgets {
+            drain: None,
+            fire: Some(0),
+        },
         uptime: Span::PowerOfTicks(0, 9),
         close: true,
         ops: Ops(vec![
@@ -353,7 +440,10 @@ fn more_is_due_but_the_clock_went_back() -> Case {
             Op::PollBehind(Span::ManyTicks(26_985)),
             Op::Sleep,
             Op::Sleep,
-            Op::React(Act::Schedule { by: Side::Owner, delay: Span::Ticks(17, 26) }),
+            Op::React(Act::Schedule {
+                by: Side::Owner,
+                delay: Span::Ticks(17, 26),
+            }),
         ]),
     }
 }

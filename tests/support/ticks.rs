@@ -33,12 +33,20 @@ impl Ticks {
 
     /// The tick of a timer for `delay`, counted from `now`: rounded up; the current one for no delay.
     pub(crate) fn deadline(self, now: Time, delay: Duration) -> u64 {
-        if delay.is_zero() { self.current(now) } else { self.at(later(now, delay)) }
+        if delay.is_zero() {
+            self.current(now)
+        } else {
+            self.at(later(now, delay))
+        }
     }
 
     /// The tick of a timer for `deadline`: rounded up, whether or not that has passed.
     pub(crate) fn at(self, deadline: Time) -> u64 {
-        if deadline == Time::MAX { NEVER } else { deadline.as_nanos().div_ceil(self.0) }
+        if deadline == Time::MAX {
+            NEVER
+        } else {
+            deadline.as_nanos().div_ceil(self.0)
+        }
     }
 
     /// The tick of a timer for `deadline` that is set at `present`: rounded up, unless that has passed, which the end

@@ -114,7 +114,9 @@ fn apply(wheel: &mut CheckedWheel, op: Op) {
         Op::InsertOverdue(late) => drop(wheel.insert(hand.saturating_sub(late.into()))),
         Op::InsertAtFirst => drop(wheel.insert(wheel.first_tick().unwrap_or(hand))),
         Op::Kill(pick) => wheel.cancel(pick.into()),
-        Op::KillEveryOther => (0..wheel.wheel_len()).step_by(2).for_each(|n| wheel.cancel(n)),
+        Op::KillEveryOther => (0..wheel.wheel_len())
+            .step_by(2)
+            .for_each(|n| wheel.cancel(n)),
         Op::Advance(by, budget) => {
             wheel.advance(hand.saturating_add(by.ticks()), small(budget));
         }
@@ -146,10 +148,21 @@ pub fn check(case: &Case) {
         }
     };
     wheel.advance_fully(case.uptime.ticks(), 1);
-    if let Some(Crowd { first, stride, ticks, entries }) = case.crowd {
+    if let Some(Crowd {
+        first,
+        stride,
+        ticks,
+        entries,
+    }) = case.crowd
+    {
         for n in 0..u64::from(entries) {
             let offset = n * 7 % (1 + u64::from(ticks % 8)) * u64::from(stride);
-            wheel.insert(wheel.hand().saturating_add(first.ticks()).saturating_add(offset));
+            wheel.insert(
+                wheel
+                    .hand()
+                    .saturating_add(first.ticks())
+                    .saturating_add(offset),
+            );
         }
     }
     for op in &case.ops.0 {

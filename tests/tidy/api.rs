@@ -47,10 +47,15 @@ fn head(lines: &[&str], at: usize) -> String {
             break;
         }
     }
-    let head =
-        head.split(" { ").next().unwrap_or(&head).trim_end_matches([' ', '{', '}', ';', ',']);
+    let head = head
+        .split(" { ")
+        .next()
+        .unwrap_or(&head)
+        .trim_end_matches([' ', '{', '}', ';', ',']);
     // How an argument is bound is the function's own affair.
-    head.replace(",)", ")").replace(", mut ", ", ").replace("(mut ", "(")
+    head.replace(",)", ")")
+        .replace(", mut ", ", ")
+        .replace("(mut ", "(")
 }
 
 /// What a file adds to the interface: items, and below them their members.
@@ -72,7 +77,10 @@ fn interface(source: &Source, types: &BTreeSet<String>) -> Vec<String> {
                 }
             } else if text.starts_with("pub ") && !text.starts_with("pub mod") {
                 // What is derived for it, and whether it may grow.
-                let above = lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
+                let above = lines[..at]
+                    .iter()
+                    .rev()
+                    .take_while(|line| line.starts_with("#["));
                 let told =
                     |line: &&&str| line.contains("derive") || line.contains("non_exhaustive");
                 let from = found.len();
@@ -98,9 +106,15 @@ fn interface(source: &Source, types: &BTreeSet<String>) -> Vec<String> {
 
 /// Whether the head of an `impl` is of one of `TRAITS` for a public type.
 fn is_told(head: &str, types: &BTreeSet<String>) -> bool {
-    let Some((of, subject)) = head.rsplit_once(" for ") else { return false };
+    let Some((of, subject)) = head.rsplit_once(" for ") else {
+        return false;
+    };
     let of = of.trim_start_matches("unsafe ").trim_start_matches("impl");
-    let of = if of.starts_with('<') { of.split_once("> ").map_or(of, |(_, of)| of) } else { of };
+    let of = if of.starts_with('<') {
+        of.split_once("> ").map_or(of, |(_, of)| of)
+    } else {
+        of
+    };
     let name = first_word(of.trim().rsplit("::").next().unwrap_or(of));
     types.contains(first_word(subject.trim_start_matches('&')))
         && TRAITS.split_whitespace().any(|it| it == name)
@@ -121,7 +135,9 @@ fn the_interface_is_what_docs_api_txt_says() {
     for file in &files {
         let items = interface(file, &types);
         for (at, item) in items.iter().enumerate() {
-            let next = items.get(at + 1).and_then(|next| next.strip_prefix("    pub "));
+            let next = items
+                .get(at + 1)
+                .and_then(|next| next.strip_prefix("    pub "));
             let has_fields = next.is_some_and(|it| it[first_word(it).len()..].starts_with(':'));
             let grows = at > 0 && items[at - 1].contains("non_exhaustive");
             if let Some(name) = item.strip_prefix("pub enum ").filter(|_| !grows) {
@@ -142,13 +158,18 @@ fn the_interface_is_what_docs_api_txt_says() {
     let recorded = read("docs/api.txt");
     let (old, new): (BTreeSet<_>, BTreeSet<_>) =
         (recorded.lines().collect(), told.lines().collect());
-    let (gone, come): (Vec<_>, Vec<_>) =
-        (old.difference(&new).collect(), new.difference(&old).collect());
+    let (gone, come): (Vec<_>, Vec<_>) = (
+        old.difference(&new).collect(),
+        new.difference(&old).collect(),
+    );
     assert!(
         recorded == told,
         "the public interface has changed; if that is meant, write it down:\n\
          TICKWHEEL_WRITE_API=1 cargo test --test tidy\n- {gone:#?}\n+ {come:#?}"
     );
-    assert!(complete.iter().eq(&COMPLETE), "not `non_exhaustive`: {complete:?}");
+    assert!(
+        complete.iter().eq(&COMPLETE),
+        "not `non_exhaustive`: {complete:?}"
+    );
     assert!(open.iter().eq(&OPEN), "not sealed: {open:?}");
 }

@@ -5,11 +5,28 @@ use std::collections::BTreeSet;
 
 /// The hand-written pages.
 fn pages() -> Vec<String> {
-    let mut pages: Vec<String> =
-        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(String::from).into();
-    for folder in ["docs", "docs/performance", "loom-tests", "fuzz", "delayed-jobs", "util"] {
+    let mut pages: Vec<String> = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+    ]
+    .map(String::from)
+    .into();
+    for folder in [
+        "docs",
+        "docs/performance",
+        "loom-tests",
+        "fuzz",
+        "delayed-jobs",
+        "util",
+    ] {
         for entry in std::fs::read_dir(root().join(folder)).expect("the folder exists") {
-            let name = entry.expect("it can be read").file_name().into_string().expect("a name");
+            let name = entry
+                .expect("it can be read")
+                .file_name()
+                .into_string()
+                .expect("a name");
             // Tables that programs print.
             if name.ends_with(".md") && !["comparison.md", "idle-connections.md"].contains(&&*name)
             {
@@ -22,7 +39,8 @@ fn pages() -> Vec<String> {
 
 /// Whether it can be looked up: no pattern, no option, no code.
 fn is_plain(text: &str) -> bool {
-    text.chars().all(|letter| letter.is_alphanumeric() || "_-./:".contains(letter))
+    text.chars()
+        .all(|letter| letter.is_alphanumeric() || "_-./:".contains(letter))
 }
 
 /// Whether a text names a file or folder of this repository by its whole path.
@@ -35,7 +53,9 @@ fn is_path(text: &str) -> bool {
 
 /// `room/file.rs` or `room/file.rs:7`, as a page may call a file of the library: the end of its path.
 fn end_of_path(text: &str) -> Option<String> {
-    let file = text.trim_end_matches(|letter: char| letter.is_ascii_digit()).trim_end_matches(':');
+    let file = text
+        .trim_end_matches(|letter: char| letter.is_ascii_digit())
+        .trim_end_matches(':');
     let is_file = is_plain(file) && file.contains('/') && file.ends_with(".rs");
     is_file.then(|| format!("/{file}"))
 }
@@ -43,15 +63,25 @@ fn end_of_path(text: &str) -> Option<String> {
 /// `room::test` in small letters, as tests and models are named; or a pattern of such names.
 fn is_test(text: &str) -> bool {
     let small = |part: &str| {
-        !part.is_empty() && part.chars().all(|it| it.is_ascii_lowercase() || "_*".contains(it))
+        !part.is_empty()
+            && part
+                .chars()
+                .all(|it| it.is_ascii_lowercase() || "_*".contains(it))
     };
     text.contains("::") && text.split("::").all(small) && !text.starts_with("tokio")
 }
 
 /// The names of all functions, modules and files in which there may be tests.
 fn known() -> BTreeSet<String> {
-    let folders =
-        ["src", "tests", "loom-tests/models", "loadtest", "util", "benches", "delayed-jobs"];
+    let folders = [
+        "src",
+        "tests",
+        "loom-tests/models",
+        "loadtest",
+        "util",
+        "benches",
+        "delayed-jobs",
+    ];
     let mut known = BTreeSet::new();
     for path in folders.iter().flat_map(|folder| files_below(folder)) {
         for line in read(&path).lines() {
@@ -78,13 +108,28 @@ fn pages_name_what_exists() {
                 let (kind, exists) = if is_path(name) {
                     // As seen from the root, or from the page's own folder.
                     let folder = page.rsplit_once('/').map_or("", |(folder, _)| folder);
-                    (0, [root(), root().join(folder)].iter().any(|it| it.join(name).exists()))
+                    (
+                        0,
+                        [root(), root().join(folder)]
+                            .iter()
+                            .any(|it| it.join(name).exists()),
+                    )
                 } else if let Some(end) = end_of_path(name) {
                     (0, library.iter().any(|path| path.ends_with(&end)))
                 } else if let Some((begin, end)) = name.split_once('*').filter(|_| is_test(name)) {
-                    (1, models.iter().any(|it| it.starts_with(begin) && it.ends_with(end)))
+                    (
+                        1,
+                        models
+                            .iter()
+                            .any(|it| it.starts_with(begin) && it.ends_with(end)),
+                    )
                 } else if is_test(name) {
-                    (2, name.rsplit("::").next().is_some_and(|last| known.contains(last)))
+                    (
+                        2,
+                        name.rsplit("::")
+                            .next()
+                            .is_some_and(|last| known.contains(last)),
+                    )
                 } else {
                     continue;
                 };
@@ -93,7 +138,10 @@ fn pages_name_what_exists() {
             }
         }
     }
-    assert!(seen[0] > 50 && seen[1] >= 5 && seen[2] > 2, "nothing was looked at: {seen:?}");
+    assert!(
+        seen[0] > 50 && seen[1] >= 5 && seen[2] > 2,
+        "nothing was looked at: {seen:?}"
+    );
     assert_none("what pages name", &found);
 }
 
@@ -101,10 +149,15 @@ fn pages_name_what_exists() {
 fn models() -> Vec<String> {
     let mut models = Vec::new();
     for path in files_below("loom-tests/models") {
-        let room = path.trim_start_matches("loom-tests/models/").trim_end_matches(".rs");
+        let room = path
+            .trim_start_matches("loom-tests/models/")
+            .trim_end_matches(".rs");
         let (mut inside, mut is_test, mut explained) = (room.to_owned(), false, false);
         for line in read(&path).lines() {
-            if let Some(module) = line.strip_prefix("mod ").and_then(|it| it.strip_suffix(" {")) {
+            if let Some(module) = line
+                .strip_prefix("mod ")
+                .and_then(|it| it.strip_suffix(" {"))
+            {
                 inside = format!("{room}::{module}");
             } else if line == "}" {
                 inside = room.to_owned();
@@ -112,7 +165,10 @@ fn models() -> Vec<String> {
             let code = line.trim_start();
             if let Some(name) = code.strip_prefix("fn ").filter(|_| is_test) {
                 let model = format!("{inside}::{}", name.split('(').next().unwrap_or(name));
-                assert!(explained, "the model {model} has no comment that says what must hold");
+                assert!(
+                    explained,
+                    "the model {model} has no comment that says what must hold"
+                );
                 models.push(model);
             }
             is_test = code == "#[test]" || (is_test && code.starts_with("#["));
@@ -132,15 +188,23 @@ fn every_seeded_bug_names_a_model_and_what_it_breaks_and_applies_to_the_code() {
         let path = entry.expect("a patch").path();
         let patch = std::fs::read_to_string(&path).expect("text");
         let mut lines = patch.lines();
-        let model = lines.next().and_then(|line| line.strip_prefix("Caught by: ")).unwrap_or("");
+        let model = lines
+            .next()
+            .and_then(|line| line.strip_prefix("Caught by: "))
+            .unwrap_or("");
         if !models.iter().any(|it| it == model) {
             found.push(format!("{}: there is no model \"{model}\"", path.display()));
         }
         if lines.next().unwrap_or("").is_empty() {
-            found.push(format!("{}: it does not say what it breaks", path.display()));
+            found.push(format!(
+                "{}: it does not say what it breaks",
+                path.display()
+            ));
         }
         let mut git = std::process::Command::new("git");
-        git.current_dir(root()).args(["apply", "--check"]).arg(&path);
+        git.current_dir(root())
+            .args(["apply", "--check"])
+            .arg(&path);
         // Outside of a repository `git apply` works as well; without git the script finds out.
         if let Some(checked) = git.output().ok().filter(|it| !it.status.success()) {
             let said = String::from_utf8_lossy(&checked.stderr).into_owned();

@@ -3,12 +3,14 @@
 use super::{assert_none, sources};
 
 /// Lines of code in `src` that are there, and those that came since, each with its reason.
-const LINES: &[(usize, &str)] = &[(12_917, "what was there on 2026-11-24, at ea07b03f")];
+const LINES: &[(usize, &str)] = &[(14437, "what was there on 2026-11-24, in the default style")];
 
 #[test]
 fn lines_of_code_in_src_grow_by_a_commit_that_says_for_what() {
     let sources = sources();
-    let library = sources.iter().filter(|source| source.path.starts_with("src/"));
+    let library = sources
+        .iter()
+        .filter(|source| source.path.starts_with("src/"));
     let lines: usize = library.map(|source| source.code().count()).sum();
     let allowed: usize = LINES.iter().map(|(lines, _)| lines).sum();
     println!("{lines} lines of code in src, {allowed} have a reason");

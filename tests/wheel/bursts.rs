@@ -4,7 +4,11 @@
 use tickwheel::wheel::{BURST, Entry, Hierarchical, Wheel};
 
 fn entry(deadline: u64, index: u32) -> Entry {
-    Entry { deadline, index, mark: !index }
+    Entry {
+        deadline,
+        index,
+        mark: !index,
+    }
 }
 
 /// Entries in a burst.
@@ -26,7 +30,10 @@ fn a_late_entry_for_the_tick_of_a_burst_is_yielded_in_time() {
         // The latter is as many as an inbox and a log hand over at the last moment.
         (MANY..MANY + 24_000).for_each(|index| wheel.insert(entry(tick, index)));
         let due = advance(&mut wheel, tick);
-        assert!(due.iter().any(|entry| entry.index == MANY), "{tick}: it waits");
+        assert!(
+            due.iter().any(|entry| entry.index == MANY),
+            "{tick}: it waits"
+        );
         assert!(wheel.has_backlog());
     }
 }
@@ -54,7 +61,10 @@ fn overdue_entries_without_end_keep_no_tick_waiting() {
         let (mut due, mut overdue) = (Vec::new(), 0);
         while !due.iter().any(|entry: &Entry| entry.index == u32::MAX) {
             (0..budget as u32).for_each(|index| wheel.insert(entry(0, index)));
-            assert!(overdue <= BURST + budget, "the tick waits, with a budget of {budget}");
+            assert!(
+                overdue <= BURST + budget,
+                "the tick waits, with a budget of {budget}"
+            );
             due.clear();
             let _ = wheel.advance(7, budget, &mut due);
             overdue += due.len();

@@ -31,15 +31,26 @@ fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
         };
         for n in 0..1600 {
             let row = u64::from(n / 4);
-            let deadline =
-                [100 + row, 1024 + row, 66_000 + 100 * row, 150_000 + 977 * row][n as usize % 4];
-            wheel.insert(Entry { deadline, index: n / 4, mark: 0 });
+            let deadline = [
+                100 + row,
+                1024 + row,
+                66_000 + 100 * row,
+                150_000 + 977 * row,
+            ][n as usize % 4];
+            wheel.insert(Entry {
+                deadline,
+                index: n / 4,
+                mark: 0,
+            });
         }
         wheel
     };
     let is_dead = &mut |entry: Entry| entry.index % 2 == 0;
     let kinds = [None, Some(1), Some(2), Some(8), Some(512)];
-    for (kind, to) in kinds.into_iter().flat_map(|kind| [(kind, 1024), (kind, 66_000)]) {
+    for (kind, to) in kinds
+        .into_iter()
+        .flat_map(|kind| [(kind, 1024), (kind, 66_000)])
+    {
         for calls in 0.. {
             let mut wheel = filled(kind);
             if (0..calls).any(|_| wheel.sweep(31, is_dead).cycle_done) {
@@ -50,7 +61,10 @@ fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
             while wheel.advance(to, 50, &mut due) {}
             while !wheel.sweep(31, is_dead).cycle_done {}
             wheel.drain_all(&mut |entry| {
-                assert!(!is_dead(entry), "{kind:?}: {entry:?} after {calls} calls and {to} ticks");
+                assert!(
+                    !is_dead(entry),
+                    "{kind:?}: {entry:?} after {calls} calls and {to} ticks"
+                );
             });
         }
     }

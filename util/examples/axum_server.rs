@@ -24,9 +24,15 @@ fn app() -> Router {
     Router::new()
         .route("/fast", routing::get(async || "here you are"))
         .route("/slow", routing::get(std::future::pending::<&str>))
-        .route("/upload", routing::post(async |body: Bytes| body.len().to_string()))
+        .route(
+            "/upload",
+            routing::post(async |body: Bytes| body.len().to_string()),
+        )
         .layer(IdleRequestBodyLayer::new(PAUSE))
-        .layer(StatusTimeoutLayer::new(StatusCode::GATEWAY_TIMEOUT, REQUEST))
+        .layer(StatusTimeoutLayer::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            REQUEST,
+        ))
 }
 
 async fn serve(listener: TcpListener) -> io::Result<()> {
@@ -34,15 +40,19 @@ async fn serve(listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let mut builder = hyper::server::conn::http1::Builder::new();
-        builder.timer(HyperTimer::new()).header_read_timeout(HEADERS);
+        builder
+            .timer(HyperTimer::new())
+            .header_read_timeout(HEADERS);
         tokio::spawn(builder.serve_connection(TokioIo::new(stream), service.clone()));
     }
 }
 
 pub(crate) fn main() -> io::Result<()> {
     // On Linux `enable_io` is enough.
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         // The runtime turns the timers; without this line a thread of tickwheel does.
         tickwheel_util::tokio::drive_shared()?;
@@ -50,8 +60,16 @@ pub(crate) fn main() -> io::Result<()> {
         let address = listener.local_addr()?;
         tokio::spawn(serve(listener));
         for (what, request, status) in [
-            ("in time", "GET /fast HTTP/1.1\r\nhost: a\r\n\r\n", Some("200")),
-            ("too slow", "GET /slow HTTP/1.1\r\nhost: a\r\n\r\n", Some("504")),
+            (
+                "in time",
+                "GET /fast HTTP/1.1\r\nhost: a\r\n\r\n",
+                Some("200"),
+            ),
+            (
+                "too slow",
+                "GET /slow HTTP/1.1\r\nhost: a\r\n\r\n",
+                Some("504"),
+            ),
             (
                 "a paused upload",
                 "POST /upload HTTP/1.1\r\ncontent-length: 9\r\n\r\nhalf",
@@ -64,7 +82,10 @@ pub(crate) fn main() -> io::Result<()> {
             let limit = Duration::from_secs(60);
             let length = tickwheel::timeout(limit, stream.read(&mut answer)).await??;
             let answer = String::from_utf8_lossy(&answer[..length]);
-            println!("{what}: {}", answer.lines().next().unwrap_or("the connection was closed"));
+            println!(
+                "{what}: {}",
+                answer.lines().next().unwrap_or("the connection was closed")
+            );
             assert_eq!(answer.get(9..12), status, "{answer}");
         }
         Ok(())

@@ -41,7 +41,9 @@ async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallib
 
 async fn serve(listener: TcpListener) -> io::Result<()> {
     let mut builder = http1::Builder::new();
-    builder.timer(HyperTimer::new()).header_read_timeout(HEADERS);
+    builder
+        .timer(HyperTimer::new())
+        .header_read_timeout(HEADERS);
     loop {
         let (stream, peer) = listener.accept().await?;
         let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
@@ -60,15 +62,26 @@ pub(crate) async fn main() -> io::Result<()> {
     let address = listener.local_addr()?;
     tokio::spawn(serve(listener));
     for (what, request, status) in [
-        ("in time", "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", Some("200")),
-        ("too slow", "GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", Some("503")),
+        (
+            "in time",
+            "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+            Some("200"),
+        ),
+        (
+            "too slow",
+            "GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+            Some("503"),
+        ),
         ("half a header", "GET / HTTP/1.1\r\nhost: a\r\n", None),
     ] {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
-        println!("{what}: {}", answer.lines().next().unwrap_or("the connection was closed"));
+        println!(
+            "{what}: {}",
+            answer.lines().next().unwrap_or("the connection was closed")
+        );
         assert_eq!(answer.get(9..12), status, "{answer}");
     }
     Ok(())

@@ -35,7 +35,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     timer.schedule(timer.now(), Duration::from_millis(30), "from the loop")?;
     let remote = timer.remote();
     let other = std::thread::spawn(move || {
-        remote.schedule(Duration::from_millis(5), "from another thread").is_ok()
+        remote
+            .schedule(Duration::from_millis(5), "from another thread")
+            .is_ok()
     });
 
     // Leaked, because a read may be under way when this function returns.

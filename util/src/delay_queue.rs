@@ -141,7 +141,13 @@ impl<T> DelayQueue<T> {
         // With the engine's own tick an item is rounded up once, not twice.
         let items = LocalTimer::new(timer.tick()).expect("an engine has been built with this tick");
         let sleep = timer.sleep(Time::MAX);
-        Self { items, sleep, waiting: false, now: Time::ZERO, idle: None }
+        Self {
+            items,
+            sleep,
+            waiting: false,
+            now: Time::ZERO,
+            idle: None,
+        }
     }
 
     /// Inserts an item that comes out after a while, or at a point in time ([`When`]), rounded up to the engine's tick.
@@ -229,7 +235,11 @@ impl<T> DelayQueue<T> {
     /// Lets the waiting task see the new deadline of `key` in time.
     fn heed(&mut self, key: Key<T>) {
         if self.waiting {
-            if let Some(due) = self.items.deadline(key).filter(|due| *due < self.sleep.deadline()) {
+            if let Some(due) = self
+                .items
+                .deadline(key)
+                .filter(|due| *due < self.sleep.deadline())
+            {
                 // The waker stays where it is. If the sleep is over already, it has been woken.
                 self.sleep.reset(due);
             }
@@ -362,7 +372,10 @@ impl<T> DelayQueue<T> {
     /// Returns the key of the item that is due next. O(peak number of items): only a poll keeps them in order.
     #[must_use]
     pub fn peek(&self) -> Option<Key<T>> {
-        self.items.keys().min_by_key(|(_, deadline)| *deadline).map(|(key, _)| key)
+        self.items
+            .keys()
+            .min_by_key(|(_, deadline)| *deadline)
+            .map(|(key, _)| key)
     }
 
     /// Like [`shrink_to_fit`](Self::shrink_to_fit), for programs that come from tokio-util. Keys stay as they are.

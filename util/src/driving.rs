@@ -34,7 +34,10 @@ impl<T: Send + 'static, A: Alarm> Driving<T, A> {
         let drive = |shard| {
             let alarm = A::new()?;
             let shard = timer.drive_shard(shard).map_err(io::Error::other)?;
-            Ok(Self { shard: shard.wake_by(A::WAKE), alarm })
+            Ok(Self {
+                shard: shard.wake_by(A::WAKE),
+                alarm,
+            })
         };
         (0..timer.shards()).map(drive).collect()
     }
@@ -62,8 +65,12 @@ impl<T: Send + 'static, A: Alarm> Future for Driving<T, A> {
 
 /// Returns the shared engine; if there is none yet it gets one shard, for one task to turn.
 pub(crate) fn shared() -> io::Result<&'static Timer> {
-    let builder = tickwheel::Builder::new().shards(1).pinning(tickwheel::Pinning::Off);
+    let builder = tickwheel::Builder::new()
+        .shards(1)
+        .pinning(tickwheel::Pinning::Off);
     // An error says that there is one.
     let built = builder.thread_name("tickwheel-global").build_global();
-    built.or_else(|_| tickwheel::global()).map_err(io::Error::other)
+    built
+        .or_else(|_| tickwheel::global())
+        .map_err(io::Error::other)
 }

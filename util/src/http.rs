@@ -40,12 +40,20 @@ pub struct StatusTimeoutLayer {
 impl StatusTimeoutLayer {
     /// By the process's shared engine.
     pub const fn new(status: StatusCode, limit: Duration) -> Self {
-        Self { status, limit, engine: Engine::Shared }
+        Self {
+            status,
+            limit,
+            engine: Engine::Shared,
+        }
     }
 
     /// By an engine of your own.
     pub const fn on(timer: Timer, status: StatusCode, limit: Duration) -> Self {
-        Self { status, limit, engine: Engine::Own(timer) }
+        Self {
+            status,
+            limit,
+            engine: Engine::Own(timer),
+        }
     }
 }
 
@@ -53,7 +61,10 @@ impl<S> Layer<S> for StatusTimeoutLayer {
     type Service = WithStatusTimeout<S>;
 
     fn layer(&self, inner: S) -> WithStatusTimeout<S> {
-        Layered { inner, layer: self.clone() }
+        Layered {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 
@@ -73,8 +84,14 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let answer = self.layer.engine.timeout(self.layer.limit, self.inner.call(request));
-        StatusFuture { answer, status: self.layer.status }
+        let answer = self
+            .layer
+            .engine
+            .timeout(self.layer.limit, self.inner.call(request));
+        StatusFuture {
+            answer,
+            status: self.layer.status,
+        }
     }
 }
 
@@ -125,18 +142,29 @@ pub struct IdleBodyLayer {
 impl IdleBodyLayer {
     /// By the process's shared engine.
     pub const fn new(limit: Duration) -> Self {
-        Self { limit, engine: Engine::Shared }
+        Self {
+            limit,
+            engine: Engine::Shared,
+        }
     }
 
     /// By an engine of your own.
     pub const fn on(timer: Timer, limit: Duration) -> Self {
-        Self { limit, engine: Engine::Own(timer) }
+        Self {
+            limit,
+            engine: Engine::Own(timer),
+        }
     }
 
     /// A body that pauses for so long at most.
     pub fn body<B>(&self, body: B) -> IdleBody<B> {
         let idle = self.engine.sleep(self.limit);
-        IdleBody { body, idle, limit: self.limit, is_pausing: false }
+        IdleBody {
+            body,
+            idle,
+            limit: self.limit,
+            is_pausing: false,
+        }
     }
 }
 
@@ -144,7 +172,10 @@ impl<S> Layer<S> for IdleBodyLayer {
     type Service = WithIdleLimit<S>;
 
     fn layer(&self, inner: S) -> WithIdleLimit<S> {
-        Layered { inner, layer: self.clone() }
+        Layered {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 
@@ -164,7 +195,10 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        IdleFuture { answer: self.inner.call(request), layer: self.layer.clone() }
+        IdleFuture {
+            answer: self.inner.call(request),
+            layer: self.layer.clone(),
+        }
     }
 }
 
@@ -202,7 +236,10 @@ impl<S> Layer<S> for IdleRequestBodyLayer {
     type Service = WithIdleRequests<S>;
 
     fn layer(&self, inner: S) -> WithIdleRequests<S> {
-        Layered { inner, layer: self.clone() }
+        Layered {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 
@@ -280,7 +317,9 @@ impl<B: Body> Body for IdleBody<B> {
             this.idle.reset(*this.limit);
         }
         let ended = ready!(this.idle.poll_sleep(cx));
-        Poll::Ready(Some(Err(ended.map_or_else(IdleError::Sleep, |()| IdleError::Idle))))
+        Poll::Ready(Some(Err(
+            ended.map_or_else(IdleError::Sleep, |()| IdleError::Idle)
+        )))
     }
 
     fn is_end_stream(&self) -> bool {

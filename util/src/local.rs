@@ -151,19 +151,34 @@ impl LocalSleeps {
     pub fn new(builder: Settings) -> Result<Self, BuildError> {
         let wake = Arc::<Notify>::default();
         let waker = Waker::from(Arc::clone(&wake));
-        Ok(Self::with(builder.build_with_waker(move || waker.wake_by_ref())?, wake))
+        Ok(Self::with(
+            builder.build_with_waker(move || waker.wake_by_ref())?,
+            wake,
+        ))
     }
 
     fn with(timer: EventLoopTimer<Wakeup>, wake: Arc<Notify>) -> Self {
         let remote = timer.remote();
         let (timer, planned) = (RefCell::new(timer), Cell::new(Time::ZERO));
-        Self { shared: Rc::new(Shared { timer, remote, fired: Cell::default(), planned, wake }) }
+        Self {
+            shared: Rc::new(Shared {
+                timer,
+                remote,
+                fired: Cell::default(),
+                planned,
+                wake,
+            }),
+        }
     }
 
     /// Sleeps for a while, or until a point in time ([`When`]); see [`LocalSleep`].
     pub fn sleep(&self, when: impl Into<When>) -> LocalSleep {
         let deadline = self.shared.remote.time_of(when);
-        LocalSleep { shared: Rc::clone(&self.shared), deadline, stage: Stage::Unarmed }
+        LocalSleep {
+            shared: Rc::clone(&self.shared),
+            deadline,
+            stage: Stage::Unarmed,
+        }
     }
 
     /// A handle for other threads: what it schedules is a waker ([`Wakeup`]), which this thread wakes.
@@ -209,7 +224,10 @@ impl LocalSleeps {
         let shared = &*self.shared;
         let now = self.now();
         let mut fired = shared.fired.take();
-        let polled = shared.timer.borrow_mut().poll(now, |due| fired.push(due.payload.0));
+        let polled = shared
+            .timer
+            .borrow_mut()
+            .poll(now, |due| fired.push(due.payload.0));
         fired.drain(..).for_each(|waker| quietly(|| waker.wake()));
         shared.fired.set(fired);
         polled
@@ -249,9 +267,15 @@ impl LocalSleeps {
             let more = self.fire().more;
             let now = self.now();
             let sleep_for = || shared.timer.borrow_mut().poll_timeout(now);
-            let pause = if more { Some(Duration::ZERO) } else { sleep_for() };
+            let pause = if more {
+                Some(Duration::ZERO)
+            } else {
+                sleep_for()
+            };
             // Before the runtime's sleep is made: that is the user's function, which may arm one of these.
-            shared.planned.set(pause.map_or(Time::MAX, |pause| now.saturating_add(pause)));
+            shared
+                .planned
+                .set(pause.map_or(Time::MAX, |pause| now.saturating_add(pause)));
             let mut pause = pin!(async {
                 match pause {
                     None => pending().await,
@@ -290,7 +314,9 @@ impl From<EventLoopTimer<Wakeup>> for LocalSleeps {
 
 impl fmt::Debug for LocalSleeps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalSleeps").field("pending", &self.pending()).finish_non_exhaustive()
+        f.debug_struct("LocalSleeps")
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
     }
 }
 
@@ -364,7 +390,12 @@ impl LocalSleep {
         self.deadline = shared.remote.time_of(when);
         if let Stage::Armed(key, _) = self.stage {
             let now = shared.remote.now();
-            if shared.timer.borrow_mut().reschedule(now, key, self.deadline).moved() {
+            if shared
+                .timer
+                .borrow_mut()
+                .reschedule(now, key, self.deadline)
+                .moved()
+            {
                 return shared.heed(key);
             }
         }
@@ -392,7 +423,10 @@ impl LocalSleep {
         // In the place of one that wakes another task.
         let shared = &*self.shared;
         let now = shared.remote.now();
-        let armed = shared.timer.borrow_mut().schedule(now, self.deadline, Wakeup(waker));
+        let armed = shared
+            .timer
+            .borrow_mut()
+            .schedule(now, self.deadline, Wakeup(waker));
         match armed {
             Ok(key) => {
                 self.stage = Stage::Armed(key, parts(cx.waker()));

@@ -48,33 +48,97 @@ pub struct MetricsReporter {
 type Figure<V> = (&'static str, &'static str, fn(&ShardStats) -> V);
 
 const COUNTERS: &[Figure<u64>] = &[
-    ("tickwheel_timers_scheduled_total", "Timers accepted", |s| s.scheduled),
-    ("tickwheel_timers_fired_total", "Timers fired", |s| s.fired),
-    ("tickwheel_timers_cancelled_total", "Timers cancelled", |s| s.cancelled),
-    ("tickwheel_timers_returned_total", "Timers returned by stop", |s| s.returned),
-    ("tickwheel_timers_rescheduled_total", "Deadlines moved", |s| s.rescheduled),
-    ("tickwheel_handler_panics_total", "Handlers and clones that panicked", |s| s.panics),
-    ("tickwheel_executor_refusals_total", "Expired timers that the executor gave back", |s| {
-        s.refused_by_executor
+    ("tickwheel_timers_scheduled_total", "Timers accepted", |s| {
+        s.scheduled
     }),
+    ("tickwheel_timers_fired_total", "Timers fired", |s| s.fired),
+    (
+        "tickwheel_timers_cancelled_total",
+        "Timers cancelled",
+        |s| s.cancelled,
+    ),
+    (
+        "tickwheel_timers_returned_total",
+        "Timers returned by stop",
+        |s| s.returned,
+    ),
+    (
+        "tickwheel_timers_rescheduled_total",
+        "Deadlines moved",
+        |s| s.rescheduled,
+    ),
+    (
+        "tickwheel_handler_panics_total",
+        "Handlers and clones that panicked",
+        |s| s.panics,
+    ),
+    (
+        "tickwheel_executor_refusals_total",
+        "Expired timers that the executor gave back",
+        |s| s.refused_by_executor,
+    ),
     ("tickwheel_turns_total", "Turns made", |s| s.turns),
-    ("tickwheel_turns_cut_short_total", "Turns whose budget was used up", |s| s.cut_short),
-    ("tickwheel_parks_total", "Times the worker went to sleep", |s| s.parks),
-    ("tickwheel_wakes_total", "Sleeps that a producer ended early", |s| s.wakes),
-    ("tickwheel_zombies_swept_total", "Dead entries that sweeps removed", |s| s.swept),
-    ("tickwheel_zombies_dropped_total", "Dead entries that came due", |s| s.dropped),
+    (
+        "tickwheel_turns_cut_short_total",
+        "Turns whose budget was used up",
+        |s| s.cut_short,
+    ),
+    (
+        "tickwheel_parks_total",
+        "Times the worker went to sleep",
+        |s| s.parks,
+    ),
+    (
+        "tickwheel_wakes_total",
+        "Sleeps that a producer ended early",
+        |s| s.wakes,
+    ),
+    (
+        "tickwheel_zombies_swept_total",
+        "Dead entries that sweeps removed",
+        |s| s.swept,
+    ),
+    (
+        "tickwheel_zombies_dropped_total",
+        "Dead entries that came due",
+        |s| s.dropped,
+    ),
 ];
 
 const GAUGES: &[Figure<f64>] = &[
-    ("tickwheel_timers_pending", "Timers pending", |s| s.pending as f64),
-    ("tickwheel_inbox_messages", "Messages that the owner has not taken", |s| s.inbox as f64),
-    ("tickwheel_lag_seconds", "How late the oldest overdue timer is", |s| s.lag.as_secs_f64()),
-    ("tickwheel_wheel_entries", "Entries in the wheel, with dead ones", |s| s.entries as f64),
-    ("tickwheel_wheel_zombies", "Dead entries in the wheel", |s| s.zombies as f64),
-    ("tickwheel_held_bytes", "Memory of nodes, magazines, wheel", |s| s.held_bytes as f64),
-    ("tickwheel_worker_failed", "1 if the worker has ended by a panic", |s| {
-        f64::from(u8::from(s.failure.is_some()))
+    ("tickwheel_timers_pending", "Timers pending", |s| {
+        s.pending as f64
     }),
+    (
+        "tickwheel_inbox_messages",
+        "Messages that the owner has not taken",
+        |s| s.inbox as f64,
+    ),
+    (
+        "tickwheel_lag_seconds",
+        "How late the oldest overdue timer is",
+        |s| s.lag.as_secs_f64(),
+    ),
+    (
+        "tickwheel_wheel_entries",
+        "Entries in the wheel, with dead ones",
+        |s| s.entries as f64,
+    ),
+    (
+        "tickwheel_wheel_zombies",
+        "Dead entries in the wheel",
+        |s| s.zombies as f64,
+    ),
+    (
+        "tickwheel_held_bytes",
+        "Memory of nodes, magazines, wheel",
+        |s| s.held_bytes as f64,
+    ),
+    (
+        "tickwheel_worker_failed",
+        "1 if the worker has ended by a panic",
+        |s| f64::from(u8::from(s.failure.is_some())),
+    ),
 ];
 
 const LATENESS: (&str, &str) = ("tickwheel_lateness_seconds", "How late timers fired");
@@ -97,7 +161,10 @@ impl MetricsReporter {
         for (name, text) in [LATENESS, HANDLERS] {
             metrics::describe_histogram!(name, Unit::Seconds, text);
         }
-        Self { timer: timer.into(), last: Vec::new() }
+        Self {
+            timer: timer.into(),
+            last: Vec::new(),
+        }
     }
 
     /// Reports the statistics of `watched` now and once per period, on a worker of `on`: the same engine or, for an

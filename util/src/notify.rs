@@ -26,6 +26,10 @@ impl Notify {
         // Before the check, so that a wake in between is either seen or wakes.
         self.task.register(cx.waker());
         // ORDERING: after the registration; pairs with the store of wake.
-        if self.is_set.swap(false, Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+        if self.is_set.swap(false, Ordering::SeqCst) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }

@@ -40,19 +40,30 @@ pub struct QuinnRuntime<R> {
 impl<R: Runtime> QuinnRuntime<R> {
     /// With timers of the process's shared engine.
     pub fn new(runtime: R) -> Self {
-        Self { inner: Arc::new(runtime), engine: Engine::Shared }
+        Self {
+            inner: Arc::new(runtime),
+            engine: Engine::Shared,
+        }
     }
 
     /// With timers of an engine of your own.
     pub fn on(timer: Timer, runtime: R) -> Self {
-        Self { inner: Arc::new(runtime), engine: Engine::Own(timer) }
+        Self {
+            inner: Arc::new(runtime),
+            engine: Engine::Own(timer),
+        }
     }
 }
 
 impl<R: Runtime> Runtime for QuinnRuntime<R> {
     fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
         let sleep = self.engine.sleep(deadline);
-        Box::pin(QuinnTimer { sleep, deadline, runtime: Arc::clone(&self.inner), instead: None })
+        Box::pin(QuinnTimer {
+            sleep,
+            deadline,
+            runtime: Arc::clone(&self.inner),
+            instead: None,
+        })
     }
 
     #[track_caller]
@@ -86,7 +97,15 @@ impl<R: Runtime> AsyncTimer for QuinnTimer<R> {
         if self.instead.is_none() && ready!(self.sleep.poll_sleep(cx)).is_ok() {
             return Poll::Ready(());
         }
-        let Self { instead, runtime, deadline, .. } = &mut *self;
-        instead.get_or_insert_with(|| runtime.new_timer(*deadline)).as_mut().poll(cx)
+        let Self {
+            instead,
+            runtime,
+            deadline,
+            ..
+        } = &mut *self;
+        instead
+            .get_or_insert_with(|| runtime.new_timer(*deadline))
+            .as_mut()
+            .poll(cx)
     }
 }

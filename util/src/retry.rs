@@ -30,7 +30,11 @@ impl Backoff {
     /// ever yielding.
     #[must_use]
     pub const fn new(first: Duration, most: Duration, retries: u32) -> Self {
-        Self { first: at_least_shortest(first), most: at_least_shortest(most), retries }
+        Self {
+            first: at_least_shortest(first),
+            most: at_least_shortest(most),
+            retries,
+        }
     }
 
     /// Returns the next pause, if another try is allowed.
@@ -46,7 +50,11 @@ impl Backoff {
 const SHORTEST: Duration = Duration::from_millis(1);
 
 const fn at_least_shortest(pause: Duration) -> Duration {
-    if pause.as_nanos() < SHORTEST.as_nanos() { SHORTEST } else { pause }
+    if pause.as_nanos() < SHORTEST.as_nanos() {
+        SHORTEST
+    } else {
+        pause
+    }
 }
 
 /// Tries a request again where the answer says that this may help, after a pause that doubles.
@@ -73,12 +81,20 @@ pub struct RetryLayer<P> {
 impl<P> RetryLayer<P> {
     /// By the process's shared engine; `again` says of an answer whether another one is to be asked for.
     pub const fn new(backoff: Backoff, again: P) -> Self {
-        Self { backoff, again, engine: Engine::Shared }
+        Self {
+            backoff,
+            again,
+            engine: Engine::Shared,
+        }
     }
 
     /// By an engine of your own.
     pub const fn on(timer: Timer, backoff: Backoff, again: P) -> Self {
-        Self { backoff, again, engine: Engine::Own(timer) }
+        Self {
+            backoff,
+            again,
+            engine: Engine::Own(timer),
+        }
     }
 }
 
@@ -86,7 +102,10 @@ impl<S, P: Clone> Layer<S> for RetryLayer<P> {
     type Service = WithRetries<S, P>;
 
     fn layer(&self, inner: S) -> WithRetries<S, P> {
-        Layered { inner, layer: self.clone() }
+        Layered {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 
@@ -111,8 +130,15 @@ where
         // The one that was found ready answers first; this one is asked anew before the next request.
         let fresh = self.inner.clone();
         let mut service = std::mem::replace(&mut self.inner, fresh);
-        let stage = Stage::Asked { answer: service.call(request.clone()) };
-        RetryFuture { service, layer: self.layer.clone(), request, stage }
+        let stage = Stage::Asked {
+            answer: service.call(request.clone()),
+        };
+        RetryFuture {
+            service,
+            layer: self.layer.clone(),
+            request,
+            stage,
+        }
     }
 }
 
@@ -156,12 +182,25 @@ where
             let next = match this.stage.as_mut().project() {
                 StageNow::Asked { answer } => {
                     let answer = ready!(answer.poll(cx));
-                    let RetryLayer { backoff, again, engine } = &mut *this.layer;
+                    let RetryLayer {
+                        backoff,
+                        again,
+                        engine,
+                    } = &mut *this.layer;
                     let noise = RandomState::new().hash_one(());
-                    let pause = if again(&answer) { backoff.next(noise) } else { None };
-                    let Some(pause) = pause else { return Poll::Ready(answer) };
+                    let pause = if again(&answer) {
+                        backoff.next(noise)
+                    } else {
+                        None
+                    };
+                    let Some(pause) = pause else {
+                        return Poll::Ready(answer);
+                    };
                     let sleep = engine.sleep(pause);
-                    Stage::Pausing { sleep, answer: Some(answer) }
+                    Stage::Pausing {
+                        sleep,
+                        answer: Some(answer),
+                    }
                 }
                 StageNow::Pausing { sleep, answer } => {
                     if ready!(sleep.poll_sleep(cx)).is_err() {
@@ -170,7 +209,9 @@ where
                     Stage::Readying
                 }
                 StageNow::Readying => match ready!(this.service.poll_ready(cx)) {
-                    Ok(()) => Stage::Asked { answer: this.service.call(this.request.clone()) },
+                    Ok(()) => Stage::Asked {
+                        answer: this.service.call(this.request.clone()),
+                    },
                     Err(error) => return Poll::Ready(Err(error)),
                 },
             };
@@ -193,7 +234,11 @@ mod tests {
         }
         let longest = Backoff::new(ms(20), ms(65), 1).next(u64::MAX).unwrap();
         assert!(longest > ms(19) && longest <= ms(20));
-        assert!(Backoff::new(Duration::MAX, Duration::MAX, 1).next(u64::MAX).is_some());
+        assert!(
+            Backoff::new(Duration::MAX, Duration::MAX, 1)
+                .next(u64::MAX)
+                .is_some()
+        );
     }
 
     #[test]
@@ -201,7 +246,11 @@ mod tests {
         let most = Duration::from_secs(100_000_000);
         let mut backoff = Backoff::new(Duration::from_millis(1), most, 99);
         for pauses in 0..37 {
-            assert_eq!(backoff.next(0), Some(Duration::from_micros(500 << pauses)), "{pauses}");
+            assert_eq!(
+                backoff.next(0),
+                Some(Duration::from_micros(500 << pauses)),
+                "{pauses}"
+            );
         }
         assert_eq!([backoff.next(0), backoff.next(0)], [Some(most / 2); 2]);
     }

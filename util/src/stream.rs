@@ -64,12 +64,21 @@ pub trait StreamExt: Stream + Sized {
     /// # });
     /// ```
     fn timeout(self, limit: Duration) -> TimeoutStream<Self> {
-        TimeoutStream { stream: self, sleep: tickwheel::sleep(limit), limit, is_over: false }
+        TimeoutStream {
+            stream: self,
+            sleep: tickwheel::sleep(limit),
+            limit,
+            is_over: false,
+        }
     }
 
     /// Leaves a pause of at least `pause` between two items.
     fn throttle(self, pause: Duration) -> Throttle<Self> {
-        Throttle { stream: self, sleep: tickwheel::sleep(Duration::ZERO), pause }
+        Throttle {
+            stream: self,
+            sleep: tickwheel::sleep(Duration::ZERO),
+            pause,
+        }
     }
 
     /// Yields the items in lists: when there are `most` of them, or `limit` after the first one, or at the end.
@@ -81,7 +90,14 @@ pub trait StreamExt: Stream + Sized {
     fn chunks_timeout(self, most: usize, limit: Duration) -> ChunksTimeout<Self> {
         assert!(most > 0, "a chunk has room for one item at least");
         let sleep = tickwheel::sleep(limit);
-        ChunksTimeout { stream: self, items: Vec::new(), most, sleep, limit, is_over: false }
+        ChunksTimeout {
+            stream: self,
+            items: Vec::new(),
+            most,
+            sleep,
+            limit,
+            is_over: false,
+        }
     }
 }
 
@@ -124,7 +140,10 @@ impl<S: Stream> Stream for TimeoutStream<S> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         // An error may come between any two items.
         let (least, most) = self.stream.size_hint();
-        (least, most.and_then(|most| most.checked_mul(2)?.checked_add(1)))
+        (
+            least,
+            most.and_then(|most| most.checked_mul(2)?.checked_add(1)),
+        )
     }
 }
 

@@ -139,8 +139,14 @@ struct TestClock {
 impl TestClock {
     fn enter(settle: usize) -> Self {
         let clock = ManualClock::new();
-        let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(Drive::Manual);
-        let timer = builder.clock(Virtual(clock.clone())).build().expect("these settings are fine");
+        let builder = Builder::new()
+            .shards(1)
+            .pinning(Pinning::Off)
+            .drive(Drive::Manual);
+        let timer = builder
+            .clock(Virtual(clock.clone()))
+            .build()
+            .expect("these settings are fine");
         let shard = timer.drive_shard(0).expect("no other task drives it");
         let shard = shard.wake_by(|waker| {
             WOKEN.set(true);
@@ -151,7 +157,17 @@ impl TestClock {
         let woken = Arc::<Notify>::default();
         woken.is_set.store(true, Ordering::SeqCst);
         let (pending, rounds, here) = (0, settle, PhantomData);
-        Self { clock, timer, pending, shard, woken, settle, rounds, outer, here }
+        Self {
+            clock,
+            timer,
+            pending,
+            shard,
+            woken,
+            settle,
+            rounds,
+            outer,
+            here,
+        }
     }
 
     fn poll<F: Future>(&mut self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -176,7 +192,10 @@ impl TestClock {
         }
         loop {
             WOKEN.set(false);
-            let pause = self.shard.turn(cx.waker()).expect("the test's engine is not stopped");
+            let pause = self
+                .shard
+                .turn(cx.waker())
+                .expect("the test's engine is not stopped");
             if WOKEN.get() {
                 self.rounds = self.settle;
                 cx.waker().wake_by_ref();

@@ -52,7 +52,10 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep { sleep: tickwheel::sleep_until(deadline), deadline }
+    Sleep {
+        sleep: tickwheel::sleep_until(deadline),
+        deadline,
+    }
 }
 
 /// The future of [`sleep`] and [`sleep_until`].
@@ -146,7 +149,11 @@ impl Interval {
     #[track_caller]
     fn new(sleep: tickwheel::Sleep, period: Duration) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
-        Self { sleep, period, behavior: MissedTickBehavior::default() }
+        Self {
+            sleep,
+            period,
+            behavior: MissedTickBehavior::default(),
+        }
     }
 
     /// Waits for the next tick, and returns when it was due. Dropping the future loses no tick.

@@ -43,7 +43,10 @@ use tickwheel::{Timer, TurnError};
 pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<TurnError>>> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;
     let driving = Driving::<T, TokioAlarm>::all(timer)?;
-    Ok(driving.into_iter().map(|shard| runtime.spawn(shard)).collect())
+    Ok(driving
+        .into_iter()
+        .map(|shard| runtime.spawn(shard))
+        .collect())
 }
 
 /// Drives the process's shared engine; see [`drive`].
@@ -69,7 +72,11 @@ pub fn drive_shared() -> io::Result<Vec<JoinHandle<TurnError>>> {
 /// yielded are all called before one more thread is.
 fn wake_later(waker: Waker) {
     let mut yielded = pin!(::tokio::task::yield_now());
-    if yielded.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+    if yielded
+        .as_mut()
+        .poll(&mut Context::from_waker(&waker))
+        .is_ready()
+    {
         waker.wake();
     }
 }
@@ -81,7 +88,10 @@ struct TokioAlarm(::tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>);
 impl Alarm for TokioAlarm {
     const WAKE: fn(Waker) = wake_later;
 
-    #[allow(deprecated, reason = "its successor is unsafe, and missing before tokio 1.54")]
+    #[allow(
+        deprecated,
+        reason = "its successor is unsafe, and missing before tokio 1.54"
+    )]
     fn new() -> io::Result<Self> {
         use ::tokio::io::{Interest, unix::AsyncFd};
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
@@ -96,9 +106,18 @@ impl Alarm for TokioAlarm {
 
         // Zero would switch it off; a turn that is too early is followed by another one.
         let pause = pause.clamp(Duration::from_nanos(1), Duration::from_secs(1 << 30));
-        let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let it_interval = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         let it_value = Timespec::try_from(pause).map_err(io::Error::other)?;
-        let (flags, spec) = (TimerfdTimerFlags::empty(), Itimerspec { it_interval, it_value });
+        let (flags, spec) = (
+            TimerfdTimerFlags::empty(),
+            Itimerspec {
+                it_interval,
+                it_value,
+            },
+        );
         timerfd_settime(&self.0, flags, &spec)?;
         Ok(())
     }
@@ -127,7 +146,9 @@ impl Alarm for TokioAlarm {
 
     fn set(&mut self, pause: Duration) -> io::Result<()> {
         let now = ::tokio::time::Instant::now();
-        let until = now.checked_add(pause).unwrap_or(now + Duration::from_secs(1 << 30));
+        let until = now
+            .checked_add(pause)
+            .unwrap_or(now + Duration::from_secs(1 << 30));
         self.0.as_mut().reset(until);
         Ok(())
     }

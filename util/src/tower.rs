@@ -33,12 +33,18 @@ pub struct TimeoutLayer {
 impl TimeoutLayer {
     /// By the process's shared engine.
     pub const fn new(limit: Duration) -> Self {
-        Self { limit, engine: Engine::Shared }
+        Self {
+            limit,
+            engine: Engine::Shared,
+        }
     }
 
     /// By an engine of your own.
     pub const fn on(timer: Timer, limit: Duration) -> Self {
-        Self { limit, engine: Engine::Own(timer) }
+        Self {
+            limit,
+            engine: Engine::Own(timer),
+        }
     }
 }
 
@@ -46,7 +52,10 @@ impl<S> Layer<S> for TimeoutLayer {
     type Service = WithLimit<S>;
 
     fn layer(&self, inner: S) -> WithLimit<S> {
-        Layered { inner, layer: self.clone() }
+        Layered {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 

@@ -6,7 +6,11 @@ use tickwheel::{Builder, Pinning, Timer};
 const LIMIT: Duration = Duration::from_millis(150);
 
 fn engine() -> Timer {
-    Builder::new().shards(1).pinning(Pinning::Off).build().unwrap()
+    Builder::new()
+        .shards(1)
+        .pinning(Pinning::Off)
+        .build()
+        .unwrap()
 }
 
 mod http {
@@ -33,7 +37,9 @@ mod http {
     /// Two ends of a connection.
     async fn sockets() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         (client, listener.accept().await.unwrap().0)
     }
 
@@ -41,15 +47,22 @@ mod http {
     async fn serve(stream: TcpStream, timer: HyperTimer) -> hyper::Result<()> {
         let mut builder = http1::Builder::new();
         builder.timer(timer).header_read_timeout(LIMIT);
-        builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await
+        builder
+            .serve_connection(TokioIo::new(stream), service_fn(answer))
+            .await
     }
 
     #[tokio::test]
     async fn a_client_that_never_ends_its_headers_is_cut_off() {
         let (timer, start) = (engine(), Instant::now());
         let (mut client, stream) = sockets().await;
-        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n").await.unwrap();
-        let error = serve(stream, HyperTimer::on(timer.clone())).await.unwrap_err();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n")
+            .await
+            .unwrap();
+        let error = serve(stream, HyperTimer::on(timer.clone()))
+            .await
+            .unwrap_err();
         assert!(error.is_timeout() && start.elapsed() >= LIMIT, "{error:?}");
         assert!(timer.stats().fired() >= 1);
     }
@@ -61,14 +74,20 @@ mod http {
         let served = tokio::spawn(serve(stream, HyperTimer::on(timer.clone())));
         let (start, mut answer) = (Instant::now(), [0; 1024]);
         while start.elapsed() < 3 * LIMIT {
-            client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+            client
+                .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+                .await
+                .unwrap();
             let length = client.read(&mut answer).await.unwrap();
             assert!(answer[..length].starts_with(b"HTTP/1.1 200"));
             tokio::time::sleep(LIMIT / 6).await;
         }
         let idle = Instant::now();
         assert_eq!(client.read(&mut answer).await.unwrap(), 0, "closed");
-        assert!(idle.elapsed() >= LIMIT / 2, "it was not closed before its time");
+        assert!(
+            idle.elapsed() >= LIMIT / 2,
+            "it was not closed before its time"
+        );
         drop(served.await.unwrap());
         assert_eq!(timer.pending(), 0);
     }
@@ -78,9 +97,15 @@ mod http {
         let (mut client, stream) = sockets().await;
         let start = Instant::now();
         // The preface and an empty SETTINGS frame, and nothing more.
-        client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        client
+            .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+            .await
+            .unwrap();
         let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.timer(HyperTimer::new()).keep_alive_interval(LIMIT).keep_alive_timeout(LIMIT);
+        builder
+            .timer(HyperTimer::new())
+            .keep_alive_interval(LIMIT)
+            .keep_alive_timeout(LIMIT);
         let served = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
         let error = served.await.unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
@@ -101,7 +126,11 @@ mod http {
         let mut own = timer.sleep(Duration::from_secs(3600));
         let place = std::ptr::from_ref(&*own).cast::<()>();
         timer.reset(&mut own, start + LIMIT);
-        assert_eq!(std::ptr::from_ref(&*own).cast::<()>(), place, "moved in place");
+        assert_eq!(
+            std::ptr::from_ref(&*own).cast::<()>(),
+            place,
+            "moved in place"
+        );
         let mut foreign: Pin<Box<dyn Sleep>> = Box::pin(Foreign(pending()));
         timer.reset(&mut foreign, start + LIMIT);
         own.await;
@@ -160,7 +189,9 @@ mod quic {
         let mut client = endpoint(None, timer);
         client.set_default_client_config(config);
 
-        let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
+        let connecting = client
+            .connect(server.local_addr().unwrap(), "localhost")
+            .unwrap();
         let accepted = async { server.accept().await.unwrap().await.unwrap() };
         let (from, to) = tokio::join!(connecting, accepted);
         [(client, from.unwrap()), (server, to)]
@@ -191,9 +222,15 @@ mod quic {
             for (_, connection) in &ends {
                 assert_eq!(connection.closed().await, ConnectionError::TimedOut);
             }
-            assert!(idle.elapsed() >= LIMIT / 2, "it was not closed before its time");
+            assert!(
+                idle.elapsed() >= LIMIT / 2,
+                "it was not closed before its time"
+            );
             let fired = timer.stats().fired();
-            assert!(if is_stopped { fired == 0 } else { fired >= 2 }, "{fired} by our timers");
+            assert!(
+                if is_stopped { fired == 0 } else { fired >= 2 },
+                "{fired} by our timers"
+            );
         }
     }
 
@@ -205,7 +242,10 @@ mod quic {
             tickwheel::sleep(LIMIT).await;
             talk(&ends).await;
         }
-        assert!(ends.iter().all(|(_, connection)| connection.close_reason().is_none()));
+        assert!(
+            ends.iter()
+                .all(|(_, connection)| connection.close_reason().is_none())
+        );
         assert!(timer.stats().fired() >= 3, "pings by our timers");
     }
 }

@@ -13,7 +13,11 @@ fn engine(shards: usize) -> Builder {
 }
 
 fn two_threads() -> Tokio {
-    Runtime::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    Runtime::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 #[test]
@@ -30,7 +34,9 @@ fn timers_fire_on_the_runtime_until_it_shuts_down() {
         .build()
         .unwrap();
     let fires_on_runtime = || {
-        let thread = threads.recv_timeout(Duration::from_secs(60)).expect("a timer is missing");
+        let thread = threads
+            .recv_timeout(Duration::from_secs(60))
+            .expect("a timer is missing");
         of_runtime.lock().unwrap().contains(&thread)
     };
     let tasks = runtime.block_on(async { drive(&timer).unwrap() });
@@ -75,7 +81,10 @@ fn sleeps_of_a_driven_engine_are_never_early() {
             }
         });
     }
-    assert!(timer.stats().fired() > 10_000, "most have waited for a timer");
+    assert!(
+        timer.stats().fired() > 10_000,
+        "most have waited for a timer"
+    );
 }
 
 #[test]
@@ -88,7 +97,11 @@ fn a_second_runtime_is_refused_and_sleeps_all_the_same() {
         timer.sleep(5 * MS).await.unwrap();
         refused
     });
-    let inner = refused.into_inner().unwrap().downcast::<TurnError>().unwrap();
+    let inner = refused
+        .into_inner()
+        .unwrap()
+        .downcast::<TurnError>()
+        .unwrap();
     assert_eq!(*inner, TurnError::Driven { shard: 0 });
     timer.stop().unwrap();
     for task in tasks {

@@ -23,7 +23,11 @@ const PAUSE: Duration = Duration::from_millis(15);
 
 /// An engine that takes no timer.
 fn stopped() -> Timer {
-    let timer = Builder::new().shards(1).pinning(Pinning::Off).build().unwrap();
+    let timer = Builder::new()
+        .shards(1)
+        .pinning(Pinning::Off)
+        .build()
+        .unwrap();
     timer.stop().unwrap();
     timer
 }
@@ -45,13 +49,22 @@ fn late_requests_are_errors() {
         let refused = limited.clone().oneshot(1).await;
         assert!(matches!(refused, Err(TimeoutError::Service("refused"))));
         let late = limited.oneshot(0).await;
-        assert!(matches!(late, Err(TimeoutError::Timeout(tickwheel::TimeoutError::Elapsed))));
+        assert!(matches!(
+            late,
+            Err(TimeoutError::Timeout(tickwheel::TimeoutError::Elapsed))
+        ));
         assert_eq!(test::now(), Time::ZERO + LIMIT);
 
         let untimed = TimeoutLayer::on(stopped(), LIMIT).layer(service_fn(answer));
-        assert!(untimed.clone().oneshot(7).await.is_ok(), "at once, so it needs no timer");
+        assert!(
+            untimed.clone().oneshot(7).await.is_ok(),
+            "at once, so it needs no timer"
+        );
         let late = untimed.oneshot(0).await;
-        assert!(matches!(late, Err(TimeoutError::Timeout(tickwheel::TimeoutError::Sleep(_)))));
+        assert!(matches!(
+            late,
+            Err(TimeoutError::Timeout(tickwheel::TimeoutError::Sleep(_)))
+        ));
     });
 }
 
@@ -63,10 +76,16 @@ fn late_requests_are_answered_with_a_status() {
         assert_eq!(limited.clone().oneshot(7).await.unwrap().into_body(), 7);
         assert_eq!(limited.clone().oneshot(1).await.unwrap_err(), "refused");
         let late = limited.oneshot(0).await.unwrap();
-        assert_eq!((late.status(), late.into_body(), test::now()), (status, 0, Time::ZERO + LIMIT));
+        assert_eq!(
+            (late.status(), late.into_body(), test::now()),
+            (status, 0, Time::ZERO + LIMIT)
+        );
 
         let untimed = StatusTimeoutLayer::on(stopped(), status, LIMIT).layer(service_fn(answer));
-        assert!(untimed.clone().oneshot(7).await.is_ok(), "at once, so it needs no timer");
+        assert!(
+            untimed.clone().oneshot(7).await.is_ok(),
+            "at once, so it needs no timer"
+        );
         let late = untimed.oneshot(0).await.unwrap();
         assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
     });
@@ -98,7 +117,12 @@ async fn read<E>(body: impl Body<Data = &'static [u8], Error = E>) -> (usize, Re
 fn a_body_may_be_long_and_must_not_pause() {
     for (pauses, length, stalls, took) in [
         (&[PAUSE; 6][..], 30, false, 6 * PAUSE),
-        (&[Duration::ZERO, PAUSE, Duration::MAX], 10, true, PAUSE + LIMIT),
+        (
+            &[Duration::ZERO, PAUSE, Duration::MAX],
+            10,
+            true,
+            PAUSE + LIMIT,
+        ),
     ] {
         test::run(async {
             let answers = service_fn(async |()| Ok::<_, ()>(Response::new(frames(pauses))));
@@ -135,14 +159,21 @@ fn a_body_that_is_there_needs_no_timer_and_one_that_stalls_does() {
     test::run(async {
         let layer = IdleBodyLayer::on(stopped(), LIMIT);
         let full = layer.body(Full::new(b"whole".as_slice()));
-        assert_eq!((full.size_hint().exact(), full.is_end_stream()), (Some(5), false));
+        assert_eq!(
+            (full.size_hint().exact(), full.is_end_stream()),
+            (Some(5), false)
+        );
         assert!(matches!(read(full).await, (5, Ok(()))));
         let (received, end) = read(layer.body(frames(&[Duration::MAX]))).await;
         assert!(received == 0 && matches!(end, Err(IdleError::Sleep(_))));
         let reader =
             service_fn(async |upload: Request<_>| Ok::<_, ()>(read(upload.into_body()).await));
         let layer = IdleRequestBodyLayer::on(stopped(), LIMIT);
-        let (_, end) = layer.layer(reader).oneshot(Request::new(frames(&[LIMIT]))).await.unwrap();
+        let (_, end) = layer
+            .layer(reader)
+            .oneshot(Request::new(frames(&[LIMIT])))
+            .await
+            .unwrap();
         assert!(matches!(end, Err(IdleError::Sleep(_))));
     });
 }
@@ -159,7 +190,11 @@ fn a_request_is_tried_until_it_is_answered() {
         let tries = Cell::new(0);
         let moody = service_fn(async |refusals: u32| {
             tries.set(tries.get() + 1);
-            if tries.get() > refusals { Answer::Ok(17) } else { Err("refused") }
+            if tries.get() > refusals {
+                Answer::Ok(17)
+            } else {
+                Err("refused")
+            }
         });
         let retry = RetryLayer::new(Backoff::new(LIMIT, 9 * LIMIT, 5), failed).layer(moody);
         assert_eq!((retry.clone().oneshot(3).await, tries.get()), (Ok(17), 4));
@@ -204,7 +239,11 @@ fn retries_without_a_pause_of_their_own_still_yield() {
     let backoff = Backoff::new(Duration::ZERO, Duration::ZERO, 1_000_000);
     let retry = RetryLayer::new(backoff, failed).layer(refuse);
     let answer = pin!(retry.oneshot(()));
-    assert!(answer.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        answer
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     // One, unless this thread was kept from running for a pause.
     assert!(tries.get() < 100);
 }

@@ -12,7 +12,10 @@ const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn two_threads() -> Tokio {
-    Runtime::new_multi_thread().worker_threads(2).build().unwrap()
+    Runtime::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap()
 }
 
 /// What holds on every runtime.
@@ -22,7 +25,10 @@ async fn futures_keep_their_promises() {
     assert!(start.elapsed() >= 5 * MS);
 
     assert_eq!(tickwheel::timeout(HOUR, async { 7 }).await, Ok(7));
-    assert_eq!(tickwheel::timeout(5 * MS, pending::<()>()).await, Err(Elapsed));
+    assert_eq!(
+        tickwheel::timeout(5 * MS, pending::<()>()).await,
+        Err(Elapsed)
+    );
 
     let start = Instant::now();
     let mut interval = tickwheel::interval(2 * MS);
@@ -36,7 +42,10 @@ async fn futures_keep_their_promises() {
     assert!(tickwheel::timeout(5 * MS, &mut idle).await.is_err());
     idle.reset(10 * MS);
     idle.await;
-    assert!(start.elapsed() >= 15 * MS, "the reset counts from when it was called");
+    assert!(
+        start.elapsed() >= 15 * MS,
+        "the reset counts from when it was called"
+    );
 }
 
 #[test]
@@ -44,9 +53,15 @@ fn on_tokio_and_on_smol() {
     let runtime = Runtime::new_current_thread().build().unwrap();
     runtime.block_on(futures_keep_their_promises());
     let runtime = two_threads();
-    let tasks: Vec<_> = (0..100).map(|_| runtime.spawn(futures_keep_their_promises())).collect();
-    tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
-    let tasks: Vec<_> = (0..100).map(|_| smol::spawn(futures_keep_their_promises())).collect();
+    let tasks: Vec<_> = (0..100)
+        .map(|_| runtime.spawn(futures_keep_their_promises()))
+        .collect();
+    tasks
+        .into_iter()
+        .for_each(|task| runtime.block_on(task).unwrap());
+    let tasks: Vec<_> = (0..100)
+        .map(|_| smol::spawn(futures_keep_their_promises()))
+        .collect();
     tasks.into_iter().for_each(smol::block_on);
 }
 
@@ -73,7 +88,11 @@ fn a_queue_behind_a_lock_serves_two_tasks() {
         }
         tickwheel::sleep(20 * MS).await;
         assert_eq!(queue.lock().unwrap().remove(far), Some(u32::MAX));
-        assert_eq!(taker.await.unwrap(), 200, "ended by the last item's removal");
+        assert_eq!(
+            taker.await.unwrap(),
+            200,
+            "ended by the last item's removal"
+        );
     });
 }
 
@@ -124,7 +143,10 @@ fn a_local_set_of_tokio_is_driven_by_one_of_its_tasks() {
     let driver = sleeps.clone();
     local.spawn_local(async move { driver.drive(tokio::time::sleep).await });
     local.block_on(&runtime, async {
-        for task in tasks(&sleeps).map(tokio::task::spawn_local).collect::<Vec<_>>() {
+        for task in tasks(&sleeps)
+            .map(tokio::task::spawn_local)
+            .collect::<Vec<_>>()
+        {
             task.await.unwrap();
         }
     });
@@ -137,7 +159,10 @@ fn a_local_set_of_tokio_is_driven_by_one_of_its_tasks() {
 fn each_runtime_of_monoio_wakes_its_own_tasks() {
     use monoio::{LegacyDriver, RuntimeBuilder};
     let run = || {
-        let mut runtime = RuntimeBuilder::<LegacyDriver>::new().enable_timer().build().unwrap();
+        let mut runtime = RuntimeBuilder::<LegacyDriver>::new()
+            .enable_timer()
+            .build()
+            .unwrap();
         let sleeps = LocalSleeps::new(Settings::new()).unwrap();
         let driver = sleeps.clone();
         runtime.block_on(async {
@@ -157,7 +182,9 @@ fn each_runtime_of_monoio_wakes_its_own_tasks() {
 fn a_local_executor_and_an_epoll_loop_of_ones_own_need_no_other_timer() {
     let mut poll = mio::Poll::new().unwrap();
     let mut events = mio::Events::with_capacity(8);
-    let timer = Settings::new().build_with_mio(poll.registry(), mio::Token(0)).unwrap();
+    let timer = Settings::new()
+        .build_with_mio(poll.registry(), mio::Token(0))
+        .unwrap();
     let sleeps = LocalSleeps::from(timer);
     let executor = smol::LocalExecutor::new();
     let tasks: Vec<_> = tasks(&sleeps).map(|task| executor.spawn(task)).collect();

@@ -24,7 +24,10 @@ fn time_jumps_to_the_next_deadline_and_no_further() {
         sleep_until(Instant::now() + HOUR).await;
         let passed = test::now() - start;
         // As far as the machine's time went on meanwhile it is less; a tick rounds up.
-        assert!(passed > 2 * HOUR && passed <= 2 * HOUR + 9 * SEC, "{passed:?}");
+        assert!(
+            passed > 2 * HOUR && passed <= 2 * HOUR + 9 * SEC,
+            "{passed:?}"
+        );
         let mut beat = interval(60 * SEC);
         let first = beat.tick().await;
         for n in 1..=1440 {
@@ -86,7 +89,11 @@ fn a_clock_ends_with_its_test_and_the_outer_one_returns() {
         let _late = Late;
         pending::<()>().await;
     }));
-    assert!(half.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        half.as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     drop(half);
     assert!(machine());
 }
@@ -166,7 +173,10 @@ fn each_task_wakes_at_its_own_time() {
             assert_eq!(test::now(), Time::ZERO + delay, "not a tick late");
         };
         let delays = (0..500).map(|n| MS * (n * 7919 % 500));
-        for task in delays.map(|delay| executor.spawn(wakes_in_time(delay))).collect::<Vec<_>>() {
+        for task in delays
+            .map(|delay| executor.spawn(wakes_in_time(delay)))
+            .collect::<Vec<_>>()
+        {
             task.await;
         }
     }));
@@ -196,7 +206,12 @@ async fn a_slow_server_is_asked_again() {
     test::paused(async {
         let server = tokio::spawn(async { sleep(7 * SEC).await });
         assert_eq!(
-            ask(async || if server.is_finished() { 7 } else { pending().await }).await,
+            ask(async || if server.is_finished() {
+                7
+            } else {
+                pending().await
+            })
+            .await,
             Some(7)
         );
     })
@@ -205,9 +220,20 @@ async fn a_slow_server_is_asked_again() {
 
 #[test]
 fn the_guide_shows_tests_of_this_file() {
-    let (guide, this) = (include_str!("../../docs/GUIDE.md"), include_str!("test_clock.rs"));
-    let chapter = guide.split("## Testing async code").nth(1).expect("the chapter");
-    let shown = chapter.split("```").nth(1).and_then(|code| code.split_once('\n')).unwrap().1;
+    let (guide, this) = (
+        include_str!("../../docs/GUIDE.md"),
+        include_str!("test_clock.rs"),
+    );
+    let chapter = guide
+        .split("## Testing async code")
+        .nth(1)
+        .expect("the chapter");
+    let shown = chapter
+        .split("```")
+        .nth(1)
+        .and_then(|code| code.split_once('\n'))
+        .unwrap()
+        .1;
     assert!(shown.contains("test::run") && shown.contains("test::paused"));
     for test in shown.trim().split("\n\n") {
         assert!(this.contains(test), "not in this file:\n{test}");

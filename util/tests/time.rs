@@ -28,7 +28,12 @@ fn sleeps_are_ready_when_their_time_has_come() {
         let far = Instant::now() + HOUR;
         let mut sleep: Pin<&mut Sleep> = pin!(sleep_until(far));
         assert!(sleep.deadline() == far && !sleep.is_elapsed());
-        assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(
+            sleep
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
         let near = Instant::now() + 3 * MS;
         sleep.as_mut().reset(near);
         assert_eq!(sleep.deadline(), near);
@@ -40,7 +45,12 @@ fn sleeps_are_ready_when_their_time_has_come() {
 #[test]
 fn a_delay_beyond_all_instants_is_a_sleep_without_an_end() {
     let mut sleep = pin!(sleep(Duration::MAX));
-    assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        sleep
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     assert!(sleep.deadline() > Instant::now() + Duration::from_secs(1 << 29));
 }
 
@@ -55,7 +65,10 @@ fn timeouts_return_the_output_or_elapsed() {
         // The future is polled first, whatever the limit.
         assert_eq!(timeout(Duration::ZERO, ready(2)).await, Ok(2));
         assert_eq!(timeout_at(Instant::now() - MS, ready(3)).await, Ok(3));
-        assert_eq!(timeout_at(Instant::now() + 2 * MS, pending::<()>()).await, Err(Elapsed));
+        assert_eq!(
+            timeout_at(Instant::now() + 2 * MS, pending::<()>()).await,
+            Err(Elapsed)
+        );
         assert_eq!(body().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(ready(4).timeout(HOUR).await, Ok(4));
         assert_eq!(pending::<()>().timeout(2 * MS).await, Err(Elapsed));
@@ -134,7 +147,10 @@ fn items(first: impl IntoIterator<Item = u8>, last: u8) -> impl Stream<Item = u8
 fn a_pause_of_a_stream_is_told_once() {
     let told = timed(|| StreamExt::timeout(items([1], 2).chain(items([], 3)), 5 * MS));
     let late = Err(Elapsed);
-    assert_eq!(told, [(0, Ok(1)), (5, late), (20, Ok(2)), (25, late), (40, Ok(3))]);
+    assert_eq!(
+        told,
+        [(0, Ok(1)), (5, late), (20, Ok(2)), (25, late), (40, Ok(3))]
+    );
 }
 
 #[test]
@@ -147,7 +163,15 @@ fn a_throttled_stream_pauses_between_items() {
 fn chunks_end_when_they_are_full_late_or_last() {
     let parts = || items(0..5, 5).chain(items([], 6));
     let chunks = timed(|| parts().chunks_timeout(3, 8 * MS));
-    assert_eq!(chunks, [(0, vec![0, 1, 2]), (8, vec![3, 4]), (28, vec![5]), (40, vec![6])]);
+    assert_eq!(
+        chunks,
+        [
+            (0, vec![0, 1, 2]),
+            (8, vec![3, 4]),
+            (28, vec![5]),
+            (40, vec![6])
+        ]
+    );
     let all = timed(|| parts().chunks_timeout(usize::MAX, HOUR));
     assert_eq!(all, [(40, (0..7).collect())]);
 }
@@ -168,7 +192,13 @@ fn queues_and_intervals_are_streams() {
         queue.map(|due| due.unwrap().payload)
     });
     assert_eq!(due, [(4, 1), (8, 2), (12, 3)]);
-    assert_eq!(IntervalStream(tickwheel::interval(MS)).size_hint(), (usize::MAX, None));
+    assert_eq!(
+        IntervalStream(tickwheel::interval(MS)).size_hint(),
+        (usize::MAX, None)
+    );
     let beats = timed(|| IntervalStream(tickwheel::interval(3 * MS)).take(3));
-    assert_eq!(beats, [(0, 0), (3, 3), (6, 6)].map(|(ms, due)| (ms, Time::ZERO + due * MS)));
+    assert_eq!(
+        beats,
+        [(0, 0), (3, 3), (6, 6)].map(|(ms, due)| (ms, Time::ZERO + due * MS))
+    );
 }

@@ -35,12 +35,17 @@ impl<const SLACK_US: u64> CrossPeer for Keys<SLACK_US> {
     type Handle = Key<u64>;
 
     fn start(setup: Setup) -> Self {
-        Self(typed(builder(&setup).slack(Duration::from_micros(SLACK_US)), setup.book))
+        Self(typed(
+            builder(&setup).slack(Duration::from_micros(SLACK_US)),
+            setup.book,
+        ))
     }
 
     #[inline]
     fn schedule(&self, delay: Duration, payload: u64) -> Key<u64> {
-        self.0.schedule_key(delay, payload).expect("there is no limit")
+        self.0
+            .schedule_key(delay, payload)
+            .expect("there is no limit")
     }
 
     #[inline]
@@ -84,14 +89,19 @@ impl CrossPeer for ClosuresPeer {
     fn start(setup: Setup) -> Self {
         let timer = builder(&setup).build().expect("the settings are in range");
         timer.start().expect("the workers start");
-        Self { timer, book: setup.book }
+        Self {
+            timer,
+            book: setup.book,
+        }
     }
 
     #[inline]
     fn schedule(&self, delay: Duration, payload: u64) -> Key<TimerTask> {
         let book = self.book;
         let task = TimerTask::new(move || book.fired(payload));
-        self.timer.schedule_key(delay, task).expect("there is no limit")
+        self.timer
+            .schedule_key(delay, task)
+            .expect("there is no limit")
     }
 
     #[inline]
@@ -123,7 +133,12 @@ impl<const TIMES: bool> CrossPeer for SubmitterPeer<TIMES> {
     }
 
     fn schedule(&self, delay: Duration, payload: u64) -> Key<u64> {
-        submit(&self.0.submitter(), TIMES.then(|| self.0.now()), delay, payload)
+        submit(
+            &self.0.submitter(),
+            TIMES.then(|| self.0.now()),
+            delay,
+            payload,
+        )
     }
 
     fn cancel(&self, key: Key<u64>) {

@@ -37,7 +37,10 @@ impl CrossPeer for TokioPeer {
 
     fn start(setup: Setup) -> Self {
         let runtime = build(Builder::new_multi_thread().enable_time());
-        Self { runtime, book: setup.book }
+        Self {
+            runtime,
+            book: setup.book,
+        }
     }
 
     #[inline]
@@ -77,7 +80,11 @@ impl CrossPeer for SleepPeer {
         let timer = engine::builder(&setup).pinning(Pinning::Off).build();
         let timer = timer.expect("the settings are in range");
         timer.start().expect("the workers start");
-        Self { runtime: build(&mut Builder::new_multi_thread()), timer, book: setup.book }
+        Self {
+            runtime: build(&mut Builder::new_multi_thread()),
+            timer,
+            book: setup.book,
+        }
     }
 
     #[inline]
@@ -112,7 +119,10 @@ impl CrossPeer for PingoraPeer {
 
     fn start(setup: Setup) -> Self {
         let runtime = build(Builder::new_multi_thread().enable_time());
-        Self { runtime, book: setup.book }
+        Self {
+            runtime,
+            book: setup.book,
+        }
     }
 
     #[inline]
@@ -162,7 +172,10 @@ impl CrossPeer for AsyncIoPeer {
     fn launch(&self, delay: Duration, payload: u64) {
         let mut timer = async_io::Timer::after(delay);
         let waker = Waker::from(Arc::new(Note(self.0, payload)));
-        if Pin::new(&mut timer).poll(&mut Context::from_waker(&waker)).is_ready() {
+        if Pin::new(&mut timer)
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready()
+        {
             self.0.fired(payload);
         }
         // Dropped, it would not fire.

@@ -71,7 +71,8 @@ impl Store for LocalTimer<u64> {
     }
 
     fn insert(&mut self, deadline: u64, payload: u64) -> Key<u64> {
-        self.schedule(Time::ZERO, Time::from_nanos(deadline), payload).expect("there is no limit")
+        self.schedule(Time::ZERO, Time::from_nanos(deadline), payload)
+            .expect("there is no limit")
     }
 
     fn remove(&mut self, key: Key<u64>) {
@@ -137,7 +138,9 @@ impl IndexedHeap {
             let first = at * ARITY + 1;
             let last = (first + ARITY).min(self.heap.len());
             let least = (first..last).min_by_key(|child| self.heap[*child].0);
-            let Some(child) = least.filter(|child| self.heap[*child].0 < entry.0) else { break };
+            let Some(child) = least.filter(|child| self.heap[*child].0 < entry.0) else {
+                break;
+            };
             self.place(at, self.heap[child]);
             at = child;
         }
@@ -194,8 +197,15 @@ struct Shard<S> {
 
 impl<S: Store> Shard<S> {
     fn start(setup: &Setup) -> &'static Self {
-        let state = Mutex::new(State { store: S::new(setup.tick), awaited: 0 });
-        let shard = Self { state, earlier: Condvar::new(), origin: Instant::now() };
+        let state = Mutex::new(State {
+            store: S::new(setup.tick),
+            awaited: 0,
+        });
+        let shard = Self {
+            state,
+            earlier: Condvar::new(),
+            origin: Instant::now(),
+        };
         let (shard, book): (&'static Self, _) = (Box::leak(Box::new(shard)), setup.book);
         std::thread::spawn(move || shard.serve(book));
         shard
@@ -261,7 +271,10 @@ pub(super) type LockedWheel = Locked<LocalTimer<u64>, true>;
 
 impl<S, const ONE: bool> Clone for Locked<S, ONE> {
     fn clone(&self) -> Self {
-        Self { shards: self.shards.clone(), home: self.home }
+        Self {
+            shards: self.shards.clone(),
+            home: self.home,
+        }
     }
 }
 
@@ -270,12 +283,22 @@ impl<S: Store, const ONE: bool> CrossPeer for Locked<S, ONE> {
 
     fn start(setup: Setup) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let shards = if ONE { 1 } else { setup.shards.unwrap_or_else(cores) };
-        Self { shards: (0..shards).map(|_| Shard::start(&setup)).collect(), home: 0 }
+        let shards = if ONE {
+            1
+        } else {
+            setup.shards.unwrap_or_else(cores)
+        };
+        Self {
+            shards: (0..shards).map(|_| Shard::start(&setup)).collect(),
+            home: 0,
+        }
     }
 
     fn session(&self, thread: usize) -> Self {
-        Self { home: thread % self.shards.len(), ..self.clone() }
+        Self {
+            home: thread % self.shards.len(),
+            ..self.clone()
+        }
     }
 
     fn schedule(&self, delay: Duration, payload: u64) -> Self::Handle {

@@ -34,7 +34,11 @@ pub struct Setup {
 impl Setup {
     /// Returns the peer's defaults. The book lives as long as the process.
     pub fn new(book: Book) -> Self {
-        Self { shards: None, tick: Duration::from_millis(1), book: Box::leak(Box::new(book)) }
+        Self {
+            shards: None,
+            tick: Duration::from_millis(1),
+            book: Box::leak(Box::new(book)),
+        }
     }
 }
 
@@ -52,7 +56,11 @@ impl<H> Pairs<'_, H> {
     /// Does the work.
     #[inline]
     pub fn run(self, mut schedule: impl FnMut(Duration, u64) -> H, mut cancel: impl FnMut(H)) {
-        let Self { steps, ring, samples } = self;
+        let Self {
+            steps,
+            ring,
+            samples,
+        } = self;
         let Some(samples) = samples else {
             for step in steps {
                 cancel(ring.pop_front().expect("the ring is never empty"));
@@ -101,7 +109,10 @@ pub trait CrossPeer: Clone + Send + Sync + 'static {
     /// Does a piece of a producer's work.
     #[inline]
     fn pairs(&self, work: Pairs<'_, Self::Handle>) {
-        work.run(|delay, payload| self.schedule(delay, payload), |handle| self.cancel(handle));
+        work.run(
+            |delay, payload| self.schedule(delay, payload),
+            |handle| self.cancel(handle),
+        );
     }
 
     /// Returns the runtime on whose workers producers are at home, unless any thread will do.
@@ -145,7 +156,14 @@ pub trait CrossPeer: Clone + Send + Sync + 'static {
 
 /// Runs a figure of many threads.
 pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
-    if let (Peer::Netty, Work::Cross { producers, in_flight }) = (peer, work) {
+    if let (
+        Peer::Netty,
+        Work::Cross {
+            producers,
+            in_flight,
+        },
+    ) = (peer, work)
+    {
         return throughput::cross_netty(producers, scale.timers(in_flight), scale);
     }
     let run = match peer {
@@ -169,9 +187,10 @@ pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
 
 fn measure_peer<P: CrossPeer>(work: Work, scale: Scale) -> Metrics {
     match work {
-        Work::Cross { producers, in_flight } => {
-            throughput::cross::<P>(producers, scale.timers(in_flight), scale)
-        }
+        Work::Cross {
+            producers,
+            in_flight,
+        } => throughput::cross::<P>(producers, scale.timers(in_flight), scale),
         Work::RemoteCancel => throughput::remote_cancel::<P>(scale),
         Work::Forms => throughput::forms(scale),
         Work::Late { timers, tick_us } => {
@@ -200,9 +219,15 @@ mod tests {
             peer.launch(delay, payload);
             peer.cancel(peer.schedule(delay + Duration::from_millis(50), 100 + payload));
         }
-        assert!(book.wait_for(100, Duration::from_secs(20)), "what was launched has to fire");
+        assert!(
+            book.wait_for(100, Duration::from_secs(20)),
+            "what was launched has to fire"
+        );
         std::thread::sleep(Duration::from_millis(100));
-        assert!(!book.wait_for(101, Duration::ZERO), "something cancelled has fired");
+        assert!(
+            !book.wait_for(101, Duration::ZERO),
+            "something cancelled has fired"
+        );
         // pingora rounds whole milliseconds down before it rounds them up.
         assert!(book.lateness().iter().all(|late| *late > -11_000_000));
     }

@@ -33,8 +33,16 @@ impl<P: CrossPeer> InFlight<P> {
     /// `in_flight` timers; each thread has a stream of its own, the same for every peer.
     pub fn new(peer: P, in_flight: usize) -> Self {
         let mut stream = Stream::new(in_flight, DELAYS);
-        let ring = (0..in_flight).map(|n| peer.schedule(stream.delay(), n as u64)).collect();
-        Self { peer, ring, stream, pairs: 0, samples: Vec::new() }
+        let ring = (0..in_flight)
+            .map(|n| peer.schedule(stream.delay(), n as u64))
+            .collect();
+        Self {
+            peer,
+            ring,
+            stream,
+            pairs: 0,
+            samples: Vec::new(),
+        }
     }
 
     /// Cancels the oldest and schedules another, `pairs` times.
@@ -43,7 +51,11 @@ impl<P: CrossPeer> InFlight<P> {
         while left > 0 {
             let steps = self.stream.block(left);
             left -= steps.len();
-            self.peer.pairs(Pairs { steps, ring: &mut self.ring, samples: None });
+            self.peer.pairs(Pairs {
+                steps,
+                ring: &mut self.ring,
+                samples: None,
+            });
         }
         self.pairs += pairs;
     }
@@ -51,14 +63,20 @@ impl<P: CrossPeer> InFlight<P> {
     /// Does a piece of that with a look at the clock around every schedule.
     fn run_watched(&mut self) {
         let (steps, samples) = (self.stream.block(PIECE), Some(&mut self.samples));
-        self.peer.pairs(Pairs { steps, ring: &mut self.ring, samples });
+        self.peer.pairs(Pairs {
+            steps,
+            ring: &mut self.ring,
+            samples,
+        });
     }
 }
 
 /// Throughput for a while, then the latency of single schedules.
 pub(super) fn cross<P: CrossPeer>(producers: usize, in_flight: usize, scale: Scale) -> Metrics {
     let peer = P::start(Setup::new(Book::new(0, 0)));
-    let lanes = (0..producers).map(|n| InFlight::new(peer.session(n), in_flight)).collect();
+    let lanes = (0..producers)
+        .map(|n| InFlight::new(peer.session(n), in_flight))
+        .collect();
     // The first timers are made by this thread, and freed by the producers during the warm-up.
     let warm = 4 * in_flight.max(PIECE);
     let mut lanes = peer.run(lanes, move |lane| {
@@ -102,7 +120,12 @@ const NETTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cross/Netty.java")
 /// If Java cannot be run: this is a process of its own, whose parent tells what it says.
 pub(super) fn cross_netty(producers: usize, in_flight: usize, scale: Scale) -> Metrics {
     let watch = scale.watch(Duration::from_millis(1200));
-    let numbers = [producers, in_flight, watch.as_millis() as usize, scale.steps(400_000)];
+    let numbers = [
+        producers,
+        in_flight,
+        watch.as_millis() as usize,
+        scale.steps(400_000),
+    ];
     let mut java = Command::new("java");
     java.args(["-cp", NETTY_JAR]).arg(NETTY);
     java.args(numbers.map(|number| number.to_string()));
@@ -172,7 +195,11 @@ fn timed<W: Into<When>>(
 ) -> Duration {
     let start = Instant::now();
     for delay in delays {
-        keys.push(timer.schedule_key(when(*delay), 17).expect("there is no limit"));
+        keys.push(
+            timer
+                .schedule_key(when(*delay), 17)
+                .expect("there is no limit"),
+        );
     }
     let taken = start.elapsed();
     for key in keys.drain(..) {
@@ -185,7 +212,9 @@ fn timed<W: Into<When>>(
 /// Schedules in each form of a deadline in turn, piece by piece, so that other work on the machine hits all of them.
 pub(super) fn forms(scale: Scale) -> Metrics {
     let builder = Builder::new().shards(1).drive(Drive::Manual);
-    let timer = builder.build_with(|_: Expired<u64>| ()).expect("the settings are in range");
+    let timer = builder
+        .build_with(|_: Expired<u64>| ())
+        .expect("the settings are in range");
     let mut stream = Stream::new(FORM_PIECE, DELAYS);
     let mut keys = Vec::with_capacity(FORM_PIECE);
     let mut taken = [Duration::ZERO; 6];
@@ -198,13 +227,18 @@ pub(super) fn forms(scale: Scale) -> Metrics {
             timed(&timer, &delays, &mut keys, |delay| delay),
             timed(&timer, &delays, &mut keys, |delay| now + delay),
             timed(&timer, &delays, &mut keys, |delay| instant + delay),
-            timed(&timer, &delays, &mut keys, |delay| When::from(delay).with_slack(SLACK)),
+            timed(&timer, &delays, &mut keys, |delay| {
+                When::from(delay).with_slack(SLACK)
+            }),
             timed(&timer, &delays, &mut keys, |_| Duration::ZERO),
             timed(&timer, &delays, &mut keys, |_| now),
         ];
         // The first one makes the nodes.
         if piece > 0 {
-            taken.iter_mut().zip(this).for_each(|(sum, this)| *sum += this);
+            taken
+                .iter_mut()
+                .zip(this)
+                .for_each(|(sum, this)| *sum += this);
         }
     }
     let schedules = (pieces - 1) * FORM_PIECE;

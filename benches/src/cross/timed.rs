@@ -16,14 +16,24 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// Waits until all timers have fired.
 fn wait_for(book: &Book, timers: usize) {
     let patience = Duration::from_secs(30);
-    assert!(book.wait_for(timers, patience), "a timer has not fired within {patience:?}");
+    assert!(
+        book.wait_for(timers, patience),
+        "a timer has not fired within {patience:?}"
+    );
 }
 
 /// Timers at random over two seconds.
 pub(super) fn late<P: CrossPeer>(timers: usize, tick: Duration, scale: Scale) -> Metrics {
-    let setup = Setup { tick, ..Setup::new(Book::new(0, timers)) };
+    let setup = Setup {
+        tick,
+        ..Setup::new(Book::new(0, timers))
+    };
     let (book, peer) = (setup.book, P::start(setup));
-    let span_us = if scale == Scale::Tiny { 20_000 } else { 2_000_000 };
+    let span_us = if scale == Scale::Tiny {
+        20_000
+    } else {
+        2_000_000
+    };
     let mut rng = XorShift::default();
     let before = Usage::now().cpu;
     for payload in 0..timers as u64 {
@@ -53,7 +63,10 @@ pub(super) fn late<P: CrossPeer>(timers: usize, tick: Duration, scale: Scale) ->
 pub(super) fn burst<P: CrossPeer>(scale: Scale) -> Metrics {
     let (many, others) = (scale.timers(1_000_000), scale.timers(500_000) / 1000);
     let others = others.max(5);
-    let setup = Setup { shards: Some(1), ..Setup::new(Book::new(many, others)) };
+    let setup = Setup {
+        shards: Some(1),
+        ..Setup::new(Book::new(many, others))
+    };
     let (book, peer) = (setup.book, P::start(setup));
     let stop = Arc::new(AtomicBool::new(false));
     let producing = {
@@ -78,7 +91,10 @@ pub(super) fn burst<P: CrossPeer>(scale: Scale) -> Metrics {
         book.due_in(many as u64 + n, delay);
         peer.launch(delay, many as u64 + n);
     }
-    assert!(start.elapsed() < lead, "the burst was due before it was scheduled");
+    assert!(
+        start.elapsed() < lead,
+        "the burst was due before it was scheduled"
+    );
     wait_for(book, others + 1);
     // ORDERING: Relaxed: as above.
     stop.store(true, Ordering::Relaxed);
@@ -109,7 +125,11 @@ pub(super) fn wake<P: CrossPeer>(scale: Scale) -> Metrics {
     peer.cancel(hour);
     let samples = Sorted::new(book.lateness());
     let at = |p| samples.at(p) / 1e3;
-    vec![("p50 us", at(0.5)), ("p99 us", at(0.99)), ("max us", at(1.0))]
+    vec![
+        ("p50 us", at(0.5)),
+        ("p99 us", at(0.99)),
+        ("max us", at(1.0)),
+    ]
 }
 
 /// Starts a peer with one timer, so that threads and pools are there before the count begins.
@@ -148,7 +168,10 @@ pub(super) fn idle<P: CrossPeer>(scale: Scale) -> Metrics {
         ("bytes/timer", bytes / timers as f64),
         ("bytes beside handle", (bytes - handles) / timers as f64),
         ("wake-ups/s", sleeps / watched),
-        ("CPU ms/s", (after.cpu - before.cpu).as_secs_f64() * 1e3 / watched),
+        (
+            "CPU ms/s",
+            (after.cpu - before.cpu).as_secs_f64() * 1e3 / watched,
+        ),
     ]
 }
 
@@ -164,7 +187,11 @@ pub(super) fn zombie<P: CrossPeer>(scale: Scale) -> Metrics {
     std::thread::sleep(scale.watch(Duration::from_secs(2)));
     let (peak, last) = (peak_bytes() - base, resident_bytes() - base);
     peer.cancel(first);
-    vec![("peak MiB", peak / MIB), ("final MiB", last / MIB), ("ns/pair", per(taken, zombies))]
+    vec![
+        ("peak MiB", peak / MIB),
+        ("final MiB", last / MIB),
+        ("ns/pair", per(taken, zombies)),
+    ]
 }
 
 /// Many timers at once, all of which are cancelled: what stays afterwards.
@@ -186,5 +213,9 @@ pub(super) fn shrink<P: CrossPeer>(scale: Scale) -> Metrics {
     std::thread::sleep(scale.watch(Duration::from_secs(3)));
     let left = resident_bytes() - base - held;
     peer.cancel(first);
-    vec![("left MiB", left / MIB), ("peak MiB", peak / MIB), ("left %", left / peak * 100.0)]
+    vec![
+        ("left MiB", left / MIB),
+        ("peak MiB", peak / MIB),
+        ("left %", left / peak * 100.0),
+    ]
 }

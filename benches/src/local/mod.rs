@@ -50,7 +50,11 @@ fn measure_peer<P: LocalPeer>(work: Work, scale: Scale) -> Metrics {
             let timers = scale.timers(n);
             let (schedule, fire) = life::<P>(timers);
             let (schedule, fire) = (per(schedule, timers), per(fire, timers));
-            vec![("ns/timer", schedule + fire), ("schedule ns", schedule), ("fire ns", fire)]
+            vec![
+                ("ns/timer", schedule + fire),
+                ("schedule ns", schedule),
+                ("fire ns", fire),
+            ]
         }
         Work::Rearm(n) => {
             let mut churn = Churn::<P>::new(scale.timers(n), LONG, None);
@@ -110,12 +114,29 @@ impl<P: LocalPeer> Churn<P> {
             *slot = Some(peer.schedule(*delay, n as u64));
         }
         let until_tick = per_tick.unwrap_or(0);
-        Self { peer, slots, delays, stream, per_tick, oldest: 0, until_tick, base_bytes }
+        Self {
+            peer,
+            slots,
+            delays,
+            stream,
+            per_tick,
+            oldest: 0,
+            until_tick,
+            base_bytes,
+        }
     }
 
     /// Makes `pairs` pairs; returns the time that they took.
     pub fn run(&mut self, pairs: usize) -> Duration {
-        let Self { peer, slots, stream, per_tick, oldest, until_tick, .. } = self;
+        let Self {
+            peer,
+            slots,
+            stream,
+            per_tick,
+            oldest,
+            until_tick,
+            ..
+        } = self;
         let mut taken = Duration::ZERO;
         let mut left = pairs;
         while left > 0 {
@@ -126,7 +147,11 @@ impl<P: LocalPeer> Churn<P> {
                     let slot = &mut slots[*oldest];
                     black_box(peer.cancel(slot.take().expect("every slot has a timer")));
                     *slot = Some(peer.schedule(step.delay, u64::from(step.victim)));
-                    *oldest = if *oldest + 1 == slots.len() { 0 } else { *oldest + 1 };
+                    *oldest = if *oldest + 1 == slots.len() {
+                        0
+                    } else {
+                        *oldest + 1
+                    };
                     *until_tick -= 1;
                     if *until_tick == 0 {
                         *until_tick = *per_tick;
@@ -149,7 +174,9 @@ impl<P: LocalPeer> Churn<P> {
 
     /// Cancels what is left: nexus-timer insists on it.
     pub fn end(self) {
-        let Self { mut peer, slots, .. } = self;
+        let Self {
+            mut peer, slots, ..
+        } = self;
         for handle in slots.into_iter().flatten() {
             peer.cancel(handle);
         }
@@ -158,7 +185,13 @@ impl<P: LocalPeer> Churn<P> {
 
 /// Pushes the deadlines of `steps` random residents out by what the stream says; returns the time that it took.
 pub fn rearm<P: LocalPeer>(churn: &mut Churn<P>, steps: usize) -> Duration {
-    let Churn { peer, slots, delays, stream, .. } = churn;
+    let Churn {
+        peer,
+        slots,
+        delays,
+        stream,
+        ..
+    } = churn;
     let mut taken = Duration::ZERO;
     let mut left = steps;
     while left > 0 {
@@ -212,7 +245,9 @@ mod tests {
     fn keeps_the_rules<P: LocalPeer>() {
         let ms = Duration::from_millis;
         let mut peer = P::new(100);
-        let mut handles: Vec<_> = (0..90).map(|n| Some(peer.schedule(ms(100 + n), n))).collect();
+        let mut handles: Vec<_> = (0..90)
+            .map(|n| Some(peer.schedule(ms(100 + n), n)))
+            .collect();
         for n in (0..90).step_by(3) {
             let handle = handles[n].take().unwrap();
             let payload = peer.cancel(handle);
@@ -224,7 +259,11 @@ mod tests {
         }
         peer.schedule_forget(ms(5), 0);
         let mut advance = |times| (0..times).map(|_| peer.advance(ms(1))).sum::<usize>();
-        assert_eq!(advance(250), 31, "one forgotten, and the thirty that were left alone");
+        assert_eq!(
+            advance(250),
+            31,
+            "one forgotten, and the thirty that were left alone"
+        );
         assert_eq!(advance(800), 30, "those that were moved");
         // nexus-timer wants its handles back.
         handles.into_iter().flatten().for_each(std::mem::forget);

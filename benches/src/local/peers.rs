@@ -116,7 +116,11 @@ impl LocalPeer for NexusPeer {
 
     fn new(capacity: usize) -> Self {
         let now = Instant::now();
-        Self { wheel: BoundedWheel::bounded(capacity, now), now, due: Vec::new() }
+        Self {
+            wheel: BoundedWheel::bounded(capacity, now),
+            now,
+            due: Vec::new(),
+        }
     }
 
     #[inline]
@@ -142,7 +146,9 @@ impl LocalPeer for NexusPeer {
     fn advance(&mut self, by: Duration) -> usize {
         self.now += by;
         let fired = self.wheel.poll_and_rebalance(self.now, &mut self.due);
-        self.due.drain(..).for_each(|payload| _ = black_box(payload));
+        self.due
+            .drain(..)
+            .for_each(|payload| _ = black_box(payload));
         fired
     }
 }
@@ -156,10 +162,17 @@ struct Paused {
 
 impl Paused {
     fn enter() -> Self {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
         // Leaked: it lives as long as the process, and the guard borrows it.
         let runtime: &Runtime = Box::leak(Box::new(runtime.expect("a runtime of one thread")));
-        Self { runtime, _inside: runtime.enter(), now: time::Instant::now() }
+        Self {
+            runtime,
+            _inside: runtime.enter(),
+            now: time::Instant::now(),
+        }
     }
 }
 
@@ -176,7 +189,10 @@ impl LocalPeer for DelayQueuePeer {
 
     fn new(capacity: usize) -> Self {
         let paused = Paused::enter();
-        Self { queue: DelayQueue::with_capacity(capacity), paused }
+        Self {
+            queue: DelayQueue::with_capacity(capacity),
+            paused,
+        }
     }
 
     #[inline]
@@ -237,13 +253,22 @@ impl LocalPeer for TokioSleepPeer {
     fn new(_capacity: usize) -> Self {
         let fires = Arc::new(Fires::default());
         let waker = Waker::from(Arc::clone(&fires));
-        Self { paused: Paused::enter(), fires, waker }
+        Self {
+            paused: Paused::enter(),
+            fires,
+            waker,
+        }
     }
 
     #[inline]
     fn schedule(&mut self, delay: Duration, _payload: u64) -> Self::Handle {
         let mut sleep = Box::pin(sleep_until(self.paused.now + delay));
-        assert!(sleep.as_mut().poll(&mut Context::from_waker(&self.waker)).is_pending());
+        assert!(
+            sleep
+                .as_mut()
+                .poll(&mut Context::from_waker(&self.waker))
+                .is_pending()
+        );
         sleep
     }
 
@@ -282,7 +307,8 @@ pub struct HeapPeer {
 
 impl HeapPeer {
     fn push(&mut self, key: SlotKey, delay: Duration) -> SlotKey {
-        self.heap.push(Reverse((self.now + delay.as_nanos() as u64, key)));
+        self.heap
+            .push(Reverse((self.now + delay.as_nanos() as u64, key)));
         key
     }
 
@@ -359,7 +385,8 @@ impl LocalPeer for FloorPeer {
 
     #[inline]
     fn schedule(&mut self, delay: Duration, payload: u64) -> SlotKey {
-        self.slots.insert(payload, self.now + delay.as_nanos() as u64)
+        self.slots
+            .insert(payload, self.now + delay.as_nanos() as u64)
     }
 
     #[inline]

@@ -58,14 +58,20 @@ impl Books {
 
     /// Whether everything that was accepted has come or was cancelled.
     pub(super) fn balance(&self) -> bool {
-        self.jobs.values().all(|job| !job.accepted || job.cancelled || job.came_ms.is_some())
+        self.jobs
+            .values()
+            .all(|job| !job.accepted || job.cancelled || job.came_ms.is_some())
     }
 
     pub(super) fn audit(&self) -> Audit {
         let mut audit = Audit::default();
         self.jobs.iter().for_each(|(id, job)| audit.judge(id, job));
         // A job whose acceptance nobody heard of may come.
-        if audit.breaches.get("unknown").is_some_and(|jobs| jobs.len() <= self.unsure) {
+        if audit
+            .breaches
+            .get("unknown")
+            .is_some_and(|jobs| jobs.len() <= self.unsure)
+        {
             audit.breaches.remove("unknown");
         }
         if self.refused > 0 {
@@ -86,7 +92,11 @@ impl Audit {
 
     fn judge(&mut self, id: &JobId, job: &Entry) {
         if job.poison != job.dead {
-            let what = if job.dead { "is dead, and no poison" } else { "is poison, and not dead" };
+            let what = if job.dead {
+                "is dead, and no poison"
+            } else {
+                "is poison, and not dead"
+            };
             self.breach("misjudged", format!("{id} {what}"));
         }
         if !job.accepted {
@@ -110,7 +120,13 @@ impl Audit {
 /// The balance, and the first of each kind of breach.
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { accepted, delivered, cancelled, dead, breaches } = self;
+        let Self {
+            accepted,
+            delivered,
+            cancelled,
+            dead,
+            breaches,
+        } = self;
         write!(
             f,
             "accepted {accepted} = delivered {delivered} + cancelled {cancelled} + dead {dead}"
@@ -134,7 +150,11 @@ mod tests {
     fn each_breach_is_found() {
         let mut books = Books::default();
         for n in 0..5 {
-            *books.job(&id(n)) = Entry { accepted: true, not_before_ms: 100, ..Entry::default() };
+            *books.job(&id(n)) = Entry {
+                accepted: true,
+                not_before_ms: 100,
+                ..Entry::default()
+            };
         }
         books.job(&id(1)).not_before_ms = 300;
         books.job(&id(1)).poison = true;
@@ -145,16 +165,35 @@ mod tests {
             books.came(&id(n), fired_ms, fired_ms + 1);
         }
         let breaches = books.audit().breaches;
-        let found: Vec<_> = breaches.iter().map(|(kind, jobs)| (*kind, jobs.len())).collect();
-        let kinds = ["after cancel", "early", "lost", "misjudged", "refused", "unknown"];
-        assert_eq!(found, kinds.map(|kind| (kind, if kind == "early" { 2 } else { 1 })));
+        let found: Vec<_> = breaches
+            .iter()
+            .map(|(kind, jobs)| (*kind, jobs.len()))
+            .collect();
+        let kinds = [
+            "after cancel",
+            "early",
+            "lost",
+            "misjudged",
+            "refused",
+            "unknown",
+        ];
+        assert_eq!(
+            found,
+            kinds.map(|kind| (kind, if kind == "early" { 2 } else { 1 }))
+        );
         assert!(books.buried(&[id(1)]));
         assert!(!books.audit().breaches.contains_key("misjudged"));
         assert!(books.buried(&[id(4)]));
-        assert!(books.audit().breaches.contains_key("misjudged"), "dead, and no poison");
+        assert!(
+            books.audit().breaches.contains_key("misjudged"),
+            "dead, and no poison"
+        );
         books.unsure = 1;
         let audit = books.audit();
-        assert!(!audit.breaches.contains_key("unknown"), "it may have been accepted unheard");
+        assert!(
+            !audit.breaches.contains_key("unknown"),
+            "it may have been accepted unheard"
+        );
         let said = audit.to_string();
         assert!(
             said.starts_with("accepted 5 = delivered 1 + cancelled 0 + dead 2; after"),

@@ -56,7 +56,10 @@ pub(super) async fn take(
     }
     let hold = query.hold.as_deref().map(hold).transpose()?;
     let hold = hold.unwrap_or(shared.store.settings().hold);
-    let arrived = shared.inbox().take(max, hold, Instant::now() + wait).await?;
+    let arrived = shared
+        .inbox()
+        .take(max, hold, Instant::now() + wait)
+        .await?;
     shared.metrics.arrived(&arrived);
     // Not by a `Value`, which would order the fields of payloads.
     Ok(Json(HashMap::from([("deliveries", arrived.deliveries)])).into_response())
@@ -90,19 +93,32 @@ fn receipts(texts: &[String]) -> Result<Vec<Receipt>, Refusal> {
     if !(1..=MOST).contains(&texts.len()) {
         return Err(Refusal::bad(format!("receipts: use 1 to {MOST}")));
     }
-    texts.iter().map(|text| text.parse().map_err(Refusal::bad)).collect()
+    texts
+        .iter()
+        .map(|text| text.parse().map_err(Refusal::bad))
+        .collect()
 }
 
 /// How many receipts were good, and those that no longer hold a job.
 fn outcome(word: &str, texts: &[String], held: &[bool]) -> Json<Value> {
-    let stale: Vec<&String> =
-        texts.iter().zip(held).filter(|(_, held)| !**held).map(|(text, _)| text).collect();
+    let stale: Vec<&String> = texts
+        .iter()
+        .zip(held)
+        .filter(|(_, held)| !**held)
+        .map(|(text, _)| text)
+        .collect();
     Json(json!({ word: texts.len() - stale.len(), "stale": stale }))
 }
 
 pub(super) async fn acknowledge(State(shared): Shares, Body(request): Body<AckRequest>) -> Answer {
-    let held = shared.store.acknowledge(&receipts(&request.receipts)?).await?;
-    shared.metrics.acknowledged.inc_by(held.iter().filter(|held| **held).count() as u64);
+    let held = shared
+        .store
+        .acknowledge(&receipts(&request.receipts)?)
+        .await?;
+    shared
+        .metrics
+        .acknowledged
+        .inc_by(held.iter().filter(|held| **held).count() as u64);
     Ok(outcome("done", &request.receipts, &held))
 }
 
@@ -118,8 +134,15 @@ pub(super) async fn nack(State(shared): Shares, Body(request): Body<NackRequest>
         return Err(Refusal::bad("delay: at most ten years are possible"));
     }
     let reason = request.reason.chars().take(REASON).collect();
-    let nack = Nack { delay, dead: request.dead, reason };
-    let failed = shared.store.nack(&receipts(&request.receipts)?, &nack).await?;
+    let nack = Nack {
+        delay,
+        dead: request.dead,
+        reason,
+    };
+    let failed = shared
+        .store
+        .nack(&receipts(&request.receipts)?, &nack)
+        .await?;
     shared.metrics.failed(&failed);
     let (mut again, mut dead, mut stale) = (Vec::new(), Vec::new(), Vec::new());
     for (receipt, failed) in request.receipts.into_iter().zip(failed) {
@@ -129,11 +152,18 @@ pub(super) async fn nack(State(shared): Shares, Body(request): Body<NackRequest>
             Failed::Stale => stale.push(receipt),
         }
     }
-    Ok(Json(json!({ "again": again, "dead": dead, "stale": stale })))
+    Ok(Json(
+        json!({ "again": again, "dead": dead, "stale": stale }),
+    ))
 }
 
 pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
-    Ok(page_of(&shared.store.dead(query.from.as_deref(), limit(query.limit)?).await?))
+    Ok(page_of(
+        &shared
+            .store
+            .dead(query.from.as_deref(), limit(query.limit)?)
+            .await?,
+    ))
 }
 
 #[derive(Deserialize)]
@@ -150,15 +180,21 @@ impl DeadRequest {
         match (&self.ids, self.all) {
             (Some(ids), false) if ids.len() <= MOST => Ok(Some(ids)),
             (None, true) => Ok(None),
-            _ => Err(Refusal::bad(format!("give either ids, at most {MOST}, or \"all\": true"))),
+            _ => Err(Refusal::bad(format!(
+                "give either ids, at most {MOST}, or \"all\": true"
+            ))),
         }
     }
 }
 
 pub(super) async fn requeue(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
-    Ok(Json(json!({ "requeued": shared.store.requeue(dead.ids()?).await? })))
+    Ok(Json(
+        json!({ "requeued": shared.store.requeue(dead.ids()?).await? }),
+    ))
 }
 
 pub(super) async fn purge(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
-    Ok(Json(json!({ "purged": shared.store.purge(dead.ids()?).await? })))
+    Ok(Json(
+        json!({ "purged": shared.store.purge(dead.ids()?).await? }),
+    ))
 }

@@ -38,8 +38,15 @@ struct Known {
 
 impl Tokens {
     pub(crate) fn new(file: Option<PathBuf>) -> Self {
-        let known = Known { tokens: HashMap::new(), changed: None, looked: Instant::now() };
-        Self { file, known: Mutex::new(known) }
+        let known = Known {
+            tokens: HashMap::new(),
+            changed: None,
+            looked: Instant::now(),
+        };
+        Self {
+            file,
+            known: Mutex::new(known),
+        }
     }
 
     /// Reads the file if it has changed.
@@ -48,7 +55,9 @@ impl Tokens {
     ///
     /// The file cannot be read, or a line of it is wrong: the tokens stay as they were.
     pub(super) fn load(&self) -> Result<(), String> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
         let wrong = |why: String| format!("{}: {why}", file.display());
         let mut known = lock(&self.known);
         known.looked = Instant::now();
@@ -69,7 +78,9 @@ impl Tokens {
         if let Some(Err(error)) = (looked.elapsed() >= LOOK).then(|| self.load()) {
             tracing::error!("the tokens stay as they were: {error}");
         }
-        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
         let token = given.and_then(|text| text.split_once(' '));
         let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         // The map's keyed hash keeps the time of a look-up from telling how much of a token is right.
@@ -81,9 +92,11 @@ impl Tokens {
                 "unauthorized",
                 "this needs a header `Authorization: Bearer TOKEN` with a token that is known",
             ),
-            Some(false) if method != Method::GET => {
-                (StatusCode::FORBIDDEN, "forbidden", "this token may only read")
-            }
+            Some(false) if method != Method::GET => (
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "this token may only read",
+            ),
             Some(_) => return Ok(()),
         };
         Err(Refusal::new(status, code, reason))
@@ -100,7 +113,9 @@ fn parsed(text: &str) -> Result<HashMap<String, bool>, String> {
             [first, ..] if !first.starts_with('#') => {
                 // The line itself is not shown: it may hold a token.
                 let (number, form) = (number + 1, "`read TOKEN` or `write TOKEN`");
-                return Err(format!("line {number} is not {form} of {SHORTEST} bytes or more"));
+                return Err(format!(
+                    "line {number} is not {form} of {SHORTEST} bytes or more"
+                ));
             }
             _ => {}
         }
@@ -117,7 +132,9 @@ pub(super) async fn guard(
 ) -> Response {
     let (started, method) = (Instant::now(), request.method().clone());
     let route = path.map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
-    let allowed = shared.tokens.check(&method, request.uri().path(), request.headers());
+    let allowed = shared
+        .tokens
+        .check(&method, request.uri().path(), request.headers());
     let response = match allowed {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
@@ -125,7 +142,12 @@ pub(super) async fn guard(
     if response.extensions().get::<Refused>().is_some() {
         Refusal::count(response.status(), &shared.metrics);
     }
-    shared.metrics.answered(&method, route, response.status().as_u16(), started.elapsed());
+    shared.metrics.answered(
+        &method,
+        route,
+        response.status().as_u16(),
+        started.elapsed(),
+    );
     response
 }
 
@@ -146,7 +168,11 @@ pub(crate) async fn watch_fill(shared: Arc<Shared>) {
         // Read first: a job that is accepted meanwhile counts twice and not never.
         let accepted = shared.metrics.accepted.get();
         if let Ok(now) = shared.store.overview().await {
-            *lock(&shared.fill) = Counted { pending: now.pending, unread: now.unread, accepted };
+            *lock(&shared.fill) = Counted {
+                pending: now.pending,
+                unread: now.unread,
+                accepted,
+            };
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -157,9 +183,16 @@ pub(super) fn room(shared: &Shared, more: u64) -> Result<(), Refusal> {
     let settings = shared.store.settings();
     let too_many = |code, reason| Refusal::new(StatusCode::TOO_MANY_REQUESTS, code, reason);
     let counted = *lock(&shared.fill);
-    let since = shared.metrics.accepted.get().saturating_sub(counted.accepted);
+    let since = shared
+        .metrics
+        .accepted
+        .get()
+        .saturating_sub(counted.accepted);
     let pending = counted.pending.saturating_add(since);
-    if let Some(most) = settings.max_pending.filter(|&most| pending.saturating_add(more) > most) {
+    if let Some(most) = settings
+        .max_pending
+        .filter(|&most| pending.saturating_add(more) > most)
+    {
         let reason = format!("{pending} jobs are pending, and at most {most} may be");
         return Err(too_many("too_many_pending", reason));
     }
@@ -180,9 +213,12 @@ mod tests {
         let text = "# who\nread 0123456789abcdef\n\n write  fedcba9876543210\n";
         let tokens = parsed(text).unwrap();
         assert!(!tokens["0123456789abcdef"] && tokens["fedcba9876543210"]);
-        for wrong in
-            ["write short", "0123456789abcdef", "all 0123456789abcdef", "read 0123456789 abcdef"]
-        {
+        for wrong in [
+            "write short",
+            "0123456789abcdef",
+            "all 0123456789abcdef",
+            "read 0123456789 abcdef",
+        ] {
             let said = parsed(&format!("\n{wrong}")).unwrap_err();
             assert!(said.contains("line 2") && !said.contains(wrong), "{said}");
         }

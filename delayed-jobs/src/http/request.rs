@@ -45,7 +45,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let query = Query::from_request_parts(parts, state).await;
-        query.map(|Query(asked)| Self(asked)).map_err(|error| Refusal::bad(error.body_text()))
+        query
+            .map(|Query(asked)| Self(asked))
+            .map_err(|error| Refusal::bad(error.body_text()))
     }
 }
 
@@ -123,7 +125,12 @@ impl CreateRequest {
     pub(super) fn into_job(self, headers: &HeaderMap, default: &Retry) -> Result<NewJob, Refusal> {
         let retry = self.tries.retry(default)?;
         let (payload, when) = (payload(&self.payload)?, self.when.when()?);
-        Ok(NewJob { payload, when, idempotency_key: self.when.key(headers)?, retry })
+        Ok(NewJob {
+            payload,
+            when,
+            idempotency_key: self.when.key(headers)?,
+            retry,
+        })
     }
 }
 
@@ -132,32 +139,41 @@ impl MoveRequest {
     pub(super) fn when(&self) -> Result<When, Refusal> {
         let given = [
             self.delay_ms.map(|ms| after(Duration::from_millis(ms))),
-            self.delay.as_deref().map(|text| after(duration("delay", text)?)),
+            self.delay
+                .as_deref()
+                .map(|text| after(duration("delay", text)?)),
             self.due_ms.map(at),
             self.due.as_deref().map(|text| at(moment(text)?)),
         ];
         let mut given = given.into_iter().flatten();
         match (given.next(), given.next()) {
             (Some(when), None) => when,
-            _ => Err(Refusal::bad("give exactly one of delay_ms, delay, due_ms and due")),
+            _ => Err(Refusal::bad(
+                "give exactly one of delay_ms, delay, due_ms and due",
+            )),
         }
     }
 
     /// From the body or the header.
     pub(super) fn key(&self, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-        let in_header = headers.get("idempotency-key").map(|value| value.to_str()).transpose();
+        let in_header = headers
+            .get("idempotency-key")
+            .map(|value| value.to_str())
+            .transpose();
         let in_header =
             in_header.map_err(|_| Refusal::bad("the idempotency key is not plain text"))?;
         let key = match (self.idempotency_key.as_deref(), in_header) {
             (Some(one), Some(other)) if one != other => {
-                return Err(Refusal::bad("header and body have different idempotency keys"));
+                return Err(Refusal::bad(
+                    "header and body have different idempotency keys",
+                ));
             }
             (in_body, in_header) => in_body.or(in_header),
         };
         match key {
-            Some(key) if key.is_empty() || key.len() > KEY => {
-                Err(Refusal::bad(format!("an idempotency key has 1 to {KEY} bytes")))
-            }
+            Some(key) if key.is_empty() || key.len() > KEY => Err(Refusal::bad(format!(
+                "an idempotency key has 1 to {KEY} bytes"
+            ))),
             key => Ok(key.map(str::to_owned)),
         }
     }
@@ -177,13 +193,17 @@ pub(super) fn payload(payload: &Value) -> Result<String, Refusal> {
 
 fn after(delay: Duration) -> Result<When, Refusal> {
     if delay > FARTHEST {
-        return Err(Refusal::bad("the delay is too long; at most ten years are possible"));
+        return Err(Refusal::bad(
+            "the delay is too long; at most ten years are possible",
+        ));
     }
     Ok(When::After(delay))
 }
 
 fn at(due_ms: u64) -> Result<When, Refusal> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     if Duration::from_millis(due_ms) > now.saturating_add(FARTHEST) {
         let hint = "the time is too far ahead; at most ten years are possible (in milliseconds?)";
         return Err(Refusal::bad(hint));
@@ -193,7 +213,9 @@ fn at(due_ms: u64) -> Result<When, Refusal> {
 
 pub(super) fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
     humantime::parse_duration(text).map_err(|error| {
-        Refusal::bad(format!("{field}: not a duration like 1500ms, 2h 5m ({error})"))
+        Refusal::bad(format!(
+            "{field}: not a duration like 1500ms, 2h 5m ({error})"
+        ))
     })
 }
 
@@ -204,9 +226,13 @@ pub(super) fn optional(field: &str, text: Option<&str>) -> Result<Option<Duratio
 /// Milliseconds since 1970, rounded up.
 fn moment(text: &str) -> Result<u64, Refusal> {
     let moment = humantime::parse_rfc3339(text).map_err(|error| {
-        Refusal::bad(format!("due: not a time like 2030-01-31T12:00:00Z ({error})"))
+        Refusal::bad(format!(
+            "due: not a time like 2030-01-31T12:00:00Z ({error})"
+        ))
     })?;
-    Ok(crate::settings::millis(moment.duration_since(UNIX_EPOCH).unwrap_or_default()))
+    Ok(crate::settings::millis(
+        moment.duration_since(UNIX_EPOCH).unwrap_or_default(),
+    ))
 }
 
 /// A request that is not carried out.
@@ -223,7 +249,11 @@ pub(super) struct Refused;
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, code: &'static str, reason: impl Into<String>) -> Self {
-        Self { status, code, reason: reason.into() }
+        Self {
+            status,
+            code,
+            reason: reason.into(),
+        }
     }
 
     pub(super) fn bad(reason: impl Into<String>) -> Self {
@@ -233,12 +263,19 @@ impl Refusal {
     /// A body that cannot be read.
     fn body(status: StatusCode, reason: String) -> Self {
         let is_large = status == StatusCode::PAYLOAD_TOO_LARGE;
-        Self::new(status, if is_large { "too_large" } else { "bad_request" }, reason)
+        Self::new(
+            status,
+            if is_large { "too_large" } else { "bad_request" },
+            reason,
+        )
     }
 
     /// The same of one job among many.
     pub(super) fn of_job(self, at: usize) -> Self {
-        Self { reason: format!("jobs[{at}]: {}", self.reason), ..self }
+        Self {
+            reason: format!("jobs[{at}]: {}", self.reason),
+            ..self
+        }
     }
 
     /// As JSON.
@@ -248,7 +285,12 @@ impl Refusal {
 
     /// Counts what was refused: the request was wrong, or Redis did not carry it out.
     pub(super) fn count(status: StatusCode, metrics: &Metrics) {
-        if status.is_client_error() { &metrics.refused } else { &metrics.redis_errors }.inc();
+        if status.is_client_error() {
+            &metrics.refused
+        } else {
+            &metrics.redis_errors
+        }
+        .inc();
     }
 }
 
@@ -275,7 +317,9 @@ impl IntoResponse for Refusal {
             429 | 503 => ("retry-after", "1"),
             _ => return response,
         };
-        response.headers_mut().insert(hint.0, HeaderValue::from_static(hint.1));
+        response
+            .headers_mut()
+            .insert(hint.0, HeaderValue::from_static(hint.1));
         response
     }
 }

@@ -37,7 +37,11 @@ impl RedisClock {
     /// Learns from an answer.
     pub(crate) fn observe(&self, sent: Instant, received: Instant, redis_us: u64) {
         let round_trip = received.saturating_duration_since(sent);
-        let new = Sample { at: sent + round_trip / 2, redis_us, round_trip };
+        let new = Sample {
+            at: sent + round_trip / 2,
+            redis_us,
+            round_trip,
+        };
         let mut known = lock(&self.sample);
         let keep = known.is_some_and(|old| {
             let apart = old.redis_us_at(new.at).abs_diff(redis_us);
@@ -55,7 +59,9 @@ impl RedisClock {
     /// When it is `redis_ms` there; now if nothing is known.
     pub(crate) fn instant_of(&self, redis_ms: u64) -> Instant {
         let known = *lock(&self.sample);
-        let Some(sample) = known else { return Instant::now() };
+        let Some(sample) = known else {
+            return Instant::now();
+        };
         let ahead = redis_ms.saturating_mul(1000).checked_sub(sample.redis_us);
         let at = ahead.and_then(|us| sample.at.checked_add(Duration::from_micros(us)));
         at.unwrap_or_else(Instant::now)
@@ -82,7 +88,10 @@ mod tests {
         clock.observe(start + 10 * MS, start + 51 * MS, 1_049_000);
         assert_eq!(clock.instant_of(1_100), start + 101 * MS);
         clock.observe(start + 60 * MS, start + 61 * MS, 1_059_600);
-        assert_eq!(clock.instant_of(1_100), start + 60 * MS + MS / 2 + MS * 404 / 10);
+        assert_eq!(
+            clock.instant_of(1_100),
+            start + 60 * MS + MS / 2 + MS * 404 / 10
+        );
         let later = start + Duration::from_secs(11);
         clock.observe(later, later + 4 * MS, 12_002_500);
         assert_eq!(clock.instant_of(12_003), later + 2 * MS + MS / 2);

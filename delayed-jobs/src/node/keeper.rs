@@ -36,7 +36,12 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
     let (alive, grown, _) = tokio::join!(
         shared.store.beat(&shared.name, &said),
         shared.store.refresh(),
-        join_all(shared.partitions().iter().map(|partition| renew(shared, partition)))
+        join_all(
+            shared
+                .partitions()
+                .iter()
+                .map(|partition| renew(shared, partition))
+        )
     );
     if matches!(grown, Ok(true)) {
         tracing::info!(partitions = shared.store.partitions(), "partitions added");
@@ -71,9 +76,15 @@ async fn renew(shared: &Shared, partition: &Partition) {
         shared.news.tell("leases have run out");
         partition.end(&shared.timer);
     }
-    let Some(lease) = partition.lease() else { return };
+    let Some(lease) = partition.lease() else {
+        return;
+    };
     match shared.store.renew(partition.number, &lease).await {
-        Ok(Timed { value: (true, notices, now_us), sent, received }) => {
+        Ok(Timed {
+            value: (true, notices, now_us),
+            sent,
+            received,
+        }) => {
             shared.clock.observe(sent, received, now_us);
             let until = sent + shared.store.settings().lease;
             partition.with(&lease, |tenure| tenure.prolong(until, notices));
@@ -89,9 +100,17 @@ async fn renew(shared: &Shared, partition: &Partition) {
 
 /// Gives back what is above the share, so that others find it free.
 async fn give_back(shared: &Shared, share: usize) {
-    let held = shared.partitions().iter().filter_map(|one| Some((one, one.lease()?)));
+    let held = shared
+        .partitions()
+        .iter()
+        .filter_map(|one| Some((one, one.lease()?)));
     let surplus: Vec<_> = held.skip(share).collect();
-    join_all(surplus.iter().map(|(partition, lease)| release(shared, partition, lease))).await;
+    join_all(
+        surplus
+            .iter()
+            .map(|(partition, lease)| release(shared, partition, lease)),
+    )
+    .await;
 }
 
 /// Ends a tenure and says so to Redis, in this order.
@@ -99,7 +118,9 @@ pub(super) async fn release(shared: &Shared, partition: &Partition, lease: &str)
     partition.end(&shared.timer);
     if let Err(error) = shared.store.release(partition.number, lease).await {
         tracing::debug!(partition = partition.number, "not released: {error}");
-        shared.news.tell("leases could not be released, so they run out");
+        shared
+            .news
+            .tell("leases could not be released, so they run out");
     }
 }
 
@@ -108,26 +129,40 @@ async fn take(shared: &Shared, share: usize) -> Option<Duration> {
     let mut held = shared.held();
     let mut soonest = None;
     // Nodes begin at different places, so that they do not all want the same ones.
-    let (before, after) =
-        shared.partitions().split_at(fastrand::usize(..shared.partitions().len()));
-    let mut free = after.iter().chain(before).filter(|one| one.lease().is_none());
+    let (before, after) = shared
+        .partitions()
+        .split_at(fastrand::usize(..shared.partitions().len()));
+    let mut free = after
+        .iter()
+        .chain(before)
+        .filter(|one| one.lease().is_none());
     while held < share {
         let wanted: Vec<&Partition> = free.by_ref().take(share - held).collect();
         if wanted.is_empty() {
             return soonest.map(Duration::from_millis);
         }
         let asked = wanted.into_iter().map(async |partition| {
-            (partition, shared.store.acquire(partition.number, &shared.name).await)
+            (
+                partition,
+                shared.store.acquire(partition.number, &shared.name).await,
+            )
         });
         for (partition, answer) in join_all(asked).await {
             match answer {
-                Ok(Timed { value: (Some(lease), _), sent, .. }) => {
+                Ok(Timed {
+                    value: (Some(lease), _),
+                    sent,
+                    ..
+                }) => {
                     tracing::debug!(partition = partition.number, lease, "acquired");
                     shared.news.tell(ACQUIRED);
                     partition.begin(lease, sent + shared.store.settings().lease);
                     held += 1;
                 }
-                Ok(Timed { value: (None, left), .. }) => {
+                Ok(Timed {
+                    value: (None, left),
+                    ..
+                }) => {
                     soonest = Some(soonest.map_or(left, |soonest: u64| soonest.min(left)));
                 }
                 Err(error) => shared.failed("not acquired", partition.number, &error),
@@ -147,7 +182,11 @@ async fn fire_when_due(shared: Arc<Shared>, number: u16) {
         partition.due.notified().await;
         while let Some(lease) = partition.lease() {
             match shared.store.fire(number, &lease).await {
-                Ok(Timed { value: Some(fired), sent, received }) => {
+                Ok(Timed {
+                    value: Some(fired),
+                    sent,
+                    received,
+                }) => {
                     shared.clock.observe(sent, received, fired.now_us);
                     let ticked = tick(&shared, number, &fired).await;
                     if !note(&shared, partition, &fired) && !ticked {
@@ -158,7 +197,9 @@ async fn fire_when_due(shared: Arc<Shared>, number: u16) {
                     tracing::debug!(partition = number, lease, "fenced");
                     shared.metrics.fenced.inc();
                     shared.metrics.leases_lost.inc();
-                    shared.news.tell("firing was fenced: other nodes have taken over");
+                    shared
+                        .news
+                        .tell("firing was fenced: other nodes have taken over");
                     if partition.with(&lease, |_| ()).is_some() {
                         partition.end(&shared.timer);
                     }
@@ -188,7 +229,9 @@ async fn tick(shared: &Shared, number: u16, fired: &Fired) -> bool {
 /// Takes note of what a script has done; whether there is more to do at once.
 fn note(shared: &Shared, partition: &Partition, fired: &Fired) -> bool {
     shared.metrics.fired(&fired.lateness_ms);
-    let Some(next_ms) = fired.next_ms else { return false };
+    let Some(next_ms) = fired.next_ms else {
+        return false;
+    };
     let now_ms = fired.now_us / 1000;
     if next_ms <= now_ms {
         return true;

@@ -46,7 +46,11 @@ pub(crate) struct Tenure {
 
 impl Partition {
     pub(crate) fn new(number: u16) -> Self {
-        Self { number, tenure: Mutex::new(None), due: Notify::new() }
+        Self {
+            number,
+            tenure: Mutex::new(None),
+            due: Notify::new(),
+        }
     }
 
     /// Begins to hold the partition.
@@ -67,18 +71,25 @@ impl Partition {
     /// The lease, if there is one and it has not run out.
     pub(crate) fn lease(&self) -> Option<String> {
         let held = lock(&self.tenure);
-        let valid = held.as_ref().filter(|tenure| Instant::now() < tenure.valid_until);
+        let valid = held
+            .as_ref()
+            .filter(|tenure| Instant::now() < tenure.valid_until);
         valid.map(|tenure| tenure.lease.clone())
     }
 
     /// Whether a lease was granted and has run out by now.
     pub(crate) fn has_run_out(&self) -> bool {
-        lock(&self.tenure).as_ref().is_some_and(|tenure| Instant::now() >= tenure.valid_until)
+        lock(&self.tenure)
+            .as_ref()
+            .is_some_and(|tenure| Instant::now() >= tenure.valid_until)
     }
 
     /// Does something with the tenure that has this lease, if it still stands.
     pub(crate) fn with<R>(&self, lease: &str, act: impl FnOnce(&mut Tenure) -> R) -> Option<R> {
-        lock(&self.tenure).as_mut().filter(|tenure| tenure.lease == lease).map(act)
+        lock(&self.tenure)
+            .as_mut()
+            .filter(|tenure| tenure.lease == lease)
+            .map(act)
     }
 
     /// Does something with the tenure, if there is one.
@@ -89,7 +100,10 @@ impl Partition {
     /// Holds the partition no more.
     pub(crate) fn end(&self, timer: &Timer<Moment>) {
         let tenure = lock(&self.tenure).take();
-        for key in tenure.into_iter().flat_map(|tenure| tenure.armed.into_values()) {
+        for key in tenure
+            .into_iter()
+            .flat_map(|tenure| tenure.armed.into_values())
+        {
             // One that fires meanwhile finds no tenure, or asks Redis in vain.
             let _ = timer.cancel(key);
         }
@@ -114,7 +128,10 @@ impl Partition {
         timer: &Timer<Moment>,
         clock: &RedisClock,
     ) {
-        let moment = Moment { partition: self.number, due_ms };
+        let moment = Moment {
+            partition: self.number,
+            due_ms,
+        };
         self.with_any(|tenure| {
             if tenure.armed.contains_key(&due_ms) {
                 return;
@@ -166,7 +183,10 @@ mod tests {
     fn held() -> (Partition, Timer<Moment>) {
         let partition = Partition::new(3);
         partition.begin("1@a".to_owned(), Instant::now() + Duration::from_secs(60));
-        let timer = tickwheel::Builder::new().shards(1).build_with(|_| {}).unwrap();
+        let timer = tickwheel::Builder::new()
+            .shards(1)
+            .build_with(|_| {})
+            .unwrap();
         (partition, timer)
     }
 

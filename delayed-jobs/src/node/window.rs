@@ -17,14 +17,25 @@ const SUBSCRIBED: Duration = Duration::from_millis(500);
 
 /// Has the window read if something may be missing or its end comes near.
 pub(super) fn read_if_needed(shared: &Arc<Shared>, partition: &Partition) {
-    let Some(lease) = partition.lease() else { return };
+    let Some(lease) = partition.lease() else {
+        return;
+    };
     let half = shared.store.settings().window_ms() / 2;
     let now = shared.clock.now_ms();
     let needed = partition.with(&lease, |tenure| {
-        let ends = tenure.up_to_ms.zip(now).is_none_or(|(up_to, now)| up_to < now + half);
+        let ends = tenure
+            .up_to_ms
+            .zip(now)
+            .is_none_or(|(up_to, now)| up_to < now + half);
         let needed = (tenure.gap || ends) && !tenure.reading;
         tenure.reading |= needed;
-        needed.then(|| if std::mem::take(&mut tenure.gap) { None } else { tenure.up_to_ms })
+        needed.then(|| {
+            if std::mem::take(&mut tenure.gap) {
+                None
+            } else {
+                tenure.up_to_ms
+            }
+        })
     });
     if let Some(Some(after)) = needed {
         let (shared, number) = (Arc::clone(shared), partition.number);
@@ -99,8 +110,13 @@ async fn hear_until_cut(
     wishes: &mut mpsc::UnboundedReceiver<Wish>,
 ) -> redis::RedisResult<()> {
     let (mut sink, mut notices) = shared.store.link.pubsub().await?.split();
-    for partition in shared.partitions().iter().filter(|one| one.lease().is_some()) {
-        sink.subscribe(format!("{}:near", shared.store.base(partition.number))).await?;
+    for partition in shared
+        .partitions()
+        .iter()
+        .filter(|one| one.lease().is_some())
+    {
+        sink.subscribe(format!("{}:near", shared.store.base(partition.number)))
+            .await?;
     }
     loop {
         tokio::select! {
@@ -123,16 +139,22 @@ async fn hear_until_cut(
 /// A notice is the channel's partition, the number of the notice, and moments.
 fn heard(shared: &Arc<Shared>, notice: &redis::Msg) {
     let channel = notice.get_channel_name();
-    let number = channel.rsplit_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    let number = channel
+        .rsplit_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'));
     let number = number.and_then(|(number, _)| number.parse::<usize>().ok());
-    let Some(partition) = number.and_then(|number| shared.possible.get(number)) else { return };
+    let Some(partition) = number.and_then(|number| shared.possible.get(number)) else {
+        return;
+    };
     let text: String = notice.get_payload().unwrap_or_default();
     let numbers: Result<Vec<u64>, _> = text.split(' ').map(str::parse).collect();
     let Ok([count, moments @ ..]) = numbers.as_deref() else {
         partition.with_any(|tenure| tenure.gap = true);
         return;
     };
-    let Some(missed) = partition.with_any(|tenure| tenure.notice(*count)) else { return };
+    let Some(missed) = partition.with_any(|tenure| tenure.notice(*count)) else {
+        return;
+    };
     for due_ms in moments {
         partition.arm(*due_ms, Instant::now(), &shared.timer, &shared.clock);
     }

@@ -76,9 +76,14 @@ impl FromStr for Receipt {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('.').and_then(|(id, take)| Some((id, take.parse().ok()?)));
+        let parts = text
+            .split_once('.')
+            .and_then(|(id, take)| Some((id, take.parse().ok()?)));
         match parts {
-            Some((id, take)) => Ok(Self { id: id.parse()?, take }),
+            Some((id, take)) => Ok(Self {
+                id: id.parse()?,
+                take,
+            }),
             None => Err(format!(
                 "`{}` is not a receipt of a delivery",
                 text.chars().take(80).collect::<String>()
@@ -127,22 +132,36 @@ impl Store {
         let (left, orphans, died, jobs): (u64, u64, u64, Vec<Fields>) =
             self.run(script!("take"), partition, args).await?;
         let deliveries = jobs.into_iter().map(delivery).collect::<Result<_, _>>()?;
-        Ok(Taken { deliveries, left, orphans, died })
+        Ok(Taken {
+            deliveries,
+            left,
+            orphans,
+            died,
+        })
     }
 
     /// Ends jobs; whether each was still held.
     pub(crate) async fn acknowledge(&self, receipts: &[Receipt]) -> Result<Vec<bool>> {
-        self.for_each(receipts, script!("ack"), millis(self.settings().retention), false).await
+        self.for_each(
+            receipts,
+            script!("ack"),
+            millis(self.settings().retention),
+            false,
+        )
+        .await
     }
 
     /// Lets jobs be held for longer; whether each was still held.
     pub(crate) async fn extend(&self, receipts: &[Receipt], hold: Duration) -> Result<Vec<bool>> {
-        self.for_each(receipts, script!("extend"), millis(hold), false).await
+        self.for_each(receipts, script!("extend"), millis(hold), false)
+            .await
     }
 
     /// Gives failed jobs back.
     pub(crate) async fn nack(&self, receipts: &[Receipt], nack: &Nack) -> Result<Vec<Failed>> {
-        let delay = nack.delay.map_or_else(String::new, |delay| millis(delay).to_string());
+        let delay = nack
+            .delay
+            .map_or_else(String::new, |delay| millis(delay).to_string());
         let (window, seed) = (self.settings().window_ms(), fastrand::u32(..));
         let args = (delay, u8::from(nack.dead), &nack.reason, window, seed);
         let failed: Vec<i64> = self.for_each(receipts, script!("nack"), args, -2).await?;
@@ -188,7 +207,10 @@ fn delivery(fields: Fields) -> Result<Delivery> {
     let (id, take, spent, policy, due_ms, fired_ms, payload, schedule) = fields;
     let id: JobId = id.parse().map_err(StoreError::Unfit)?;
     Ok(Delivery {
-        receipt: Receipt { id: id.clone(), take },
+        receipt: Receipt {
+            id: id.clone(),
+            take,
+        },
         id,
         payload,
         due_ms,

@@ -33,7 +33,10 @@ impl Store {
     pub async fn create(&self, new: NewJob) -> Result<Accepted> {
         let (answer, answered) = oneshot::channel();
         // The same key always leads to the same script's memory.
-        let lane = new.idempotency_key.as_deref().map(|key| self.partition_of_key(key));
+        let lane = new
+            .idempotency_key
+            .as_deref()
+            .map(|key| self.partition_of_key(key));
         let is_first = {
             let mut lanes = lock(&self.lanes);
             let is_first = !lanes.contains_key(&lane);
@@ -43,7 +46,9 @@ impl Store {
         if is_first {
             tokio::spawn(self.clone().empty(lane));
         }
-        answered.await.unwrap_or_else(|_| Err(StoreError::Unfit("the node ends".to_owned())))
+        answered
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unfit("the node ends".to_owned())))
     }
 
     /// Accepts many jobs; the answers are in the order of the jobs.
@@ -77,8 +82,17 @@ impl Store {
         let partition = lane.unwrap_or_else(|| fastrand::u16(..self.partitions()));
         let each = jobs.iter().map(|job| {
             let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
-            let (id, once) = (JobId::random(partition).to_string(), job.idempotency_key.as_deref());
-            (id, &job.payload, parts(job.when), once.unwrap_or(""), retry.policy())
+            let (id, once) = (
+                JobId::random(partition).to_string(),
+                job.idempotency_key.as_deref(),
+            );
+            (
+                id,
+                &job.payload,
+                parts(job.when),
+                once.unwrap_or(""),
+                retry.policy(),
+            )
         });
         let args = (self.settings.window_ms(), each.collect::<Vec<_>>());
         match self
@@ -96,7 +110,11 @@ fn answer((word, id, due_ms): (String, String, u64)) -> Answer {
         return Err(StoreError::KeyReused(id));
     }
     let id = id.parse().map_err(StoreError::Unfit)?;
-    Ok(Accepted { id, due_ms, repeated: word == "known" })
+    Ok(Accepted {
+        id,
+        due_ms,
+        repeated: word == "known",
+    })
 }
 
 impl Store {
@@ -123,7 +141,11 @@ impl Store {
     ) -> Result<Found> {
         let key = idempotency_key.unwrap_or("");
         let args = (id.as_str(), parts(when), key, self.settings.window_ms());
-        found(id, self.run(script!("reschedule"), id.partition(), args).await?)
+        found(
+            id,
+            self.run(script!("reschedule"), id.partition(), args)
+                .await?,
+        )
     }
 
     /// Looks a job up.
@@ -134,9 +156,20 @@ impl Store {
     pub async fn get(&self, id: &JobId) -> Result<Job> {
         type Text = Option<String>;
         type Number = Option<u64>;
-        type Fields = (Text, Number, Number, Number, Option<u32>, Option<u32>, Text, Text, Text);
-        let (state, due, created, fired_ms, attempt, spent, policy, reason, payload): Fields =
-            self.run(script!("get"), id.partition(), id.as_str()).await?;
+        type Fields = (
+            Text,
+            Number,
+            Number,
+            Number,
+            Option<u32>,
+            Option<u32>,
+            Text,
+            Text,
+            Text,
+        );
+        let (state, due, created, fired_ms, attempt, spent, policy, reason, payload): Fields = self
+            .run(script!("get"), id.partition(), id.as_str())
+            .await?;
         let state = state.as_deref().and_then(State::parse);
         let (Some(state), Some(due_ms), Some(created_ms)) = (state, due, created) else {
             return Err(StoreError::Unknown(id.to_string()));
@@ -184,7 +217,10 @@ mod tests {
     fn keys_spread_over_partitions_and_stay_there() {
         let mut counts = [0; 16];
         (0..16_000).for_each(|n| counts[(spread(&format!("order-{n}")) % 16) as usize] += 1);
-        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (850..1150).contains(count)),
+            "{counts:?}"
+        );
         assert_eq!(spread("a"), 0xaf63_dc4c_8601_ec8c ^ 0xaf63_dc4c);
     }
 }

@@ -26,7 +26,11 @@ pub struct Search {
 
 impl Default for Search {
     fn default() -> Self {
-        Self { state: State::Pending, after_ms: 0, before_ms: u64::MAX }
+        Self {
+            state: State::Pending,
+            after_ms: 0,
+            before_ms: u64::MAX,
+        }
     }
 }
 
@@ -81,7 +85,9 @@ impl Store {
         let ids = ids.iter().filter_map(|id| id.parse::<JobId>().ok());
         let found = join_all(ids.map(async |id| self.get(&id).await)).await;
         // A job that is unknown has ended while the list was read.
-        let found = found.into_iter().filter(|job| !matches!(job, Err(StoreError::Unknown(_))));
+        let found = found
+            .into_iter()
+            .filter(|job| !matches!(job, Err(StoreError::Unknown(_))));
         let mut jobs: Vec<Job> = found.collect::<Result<_>>()?;
         jobs.retain(|job| (search.after_ms..search.before_ms).contains(&job.due_ms));
         Ok(Page { jobs, next })
@@ -94,7 +100,15 @@ impl Store {
     ///
     /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
     pub async fn dead(&self, from: Option<&str>, limit: usize) -> Result<Page> {
-        self.search(&Search { state: State::Dead, ..Search::default() }, from, limit).await
+        self.search(
+            &Search {
+                state: State::Dead,
+                ..Search::default()
+            },
+            from,
+            limit,
+        )
+        .await
     }
 
     /// Finds the job that an idempotency key has made.
@@ -117,7 +131,11 @@ impl Store {
         limit: usize,
     ) -> Result<(Vec<String>, Option<String>)> {
         self.refresh().await?;
-        let begin = if let List::Due(search) = list { search.after_ms } else { 0 };
+        let begin = if let List::Due(search) = list {
+            search.after_ms
+        } else {
+            0
+        };
         let (mut partition, mut moment, mut skip) = place(from, begin)?;
         let mut ids = Vec::new();
         let index = |n: usize| isize::try_from(n).unwrap_or(isize::MAX);
@@ -152,8 +170,9 @@ impl Store {
                     found.iter().filter_map(id).collect()
                 }
                 List::Set(set) => {
-                    let found: Vec<String> =
-                        self.ask(&Cmd::zrange(format!("{base}:{set}"), first, last)).await?;
+                    let found: Vec<String> = self
+                        .ask(&Cmd::zrange(format!("{base}:{set}"), first, last))
+                        .await?;
                     skip += found.len();
                     found
                 }
@@ -189,7 +208,10 @@ impl Store {
     async fn resolve(&self, script: &Script, ids: Option<&[JobId]>) -> Result<u64> {
         let mut parts: HashMap<u16, Vec<String>> = HashMap::new();
         for id in ids.unwrap_or_default() {
-            parts.entry(id.partition()).or_default().push(id.to_string());
+            parts
+                .entry(id.partition())
+                .or_default()
+                .push(id.to_string());
         }
         if ids.is_none() {
             self.refresh().await?;
@@ -211,7 +233,9 @@ impl Store {
 
 /// Reads where a page ended: partition, moment, and how many entries come before.
 fn place(from: Option<&str>, begin: u64) -> Result<(u16, u64, usize)> {
-    let Some(text) = from else { return Ok((0, begin, 0)) };
+    let Some(text) = from else {
+        return Ok((0, begin, 0));
+    };
     let mut parts = text.split('.');
     let mut part = || parts.next()?.parse::<u64>().ok();
     let read = (|| Some((part()?.try_into().ok()?, part()?, part()?.try_into().ok()?)))();

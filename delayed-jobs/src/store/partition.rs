@@ -39,25 +39,34 @@ impl Store {
     /// Takes a partition, if it is free.
     pub(crate) async fn acquire(&self, partition: u16, node: &str) -> Result<Timed<Acquired>> {
         let args = (node, self.settings().lease_ms());
-        self.timed(script!("acquire"), self.base(partition), args).await
+        self.timed(script!("acquire"), self.base(partition), args)
+            .await
     }
 
     /// Prolongs a lease.
     pub(crate) async fn renew(&self, partition: u16, lease: &str) -> Result<Timed<Renewed>> {
         let args = (lease, self.settings().lease_ms());
-        self.timed(script!("renew"), self.base(partition), args).await
+        self.timed(script!("renew"), self.base(partition), args)
+            .await
     }
 
     pub(crate) async fn release(&self, partition: u16, lease: &str) -> Result<()> {
-        self.run::<u8>(script!("release"), partition, lease).await.map(drop)
+        self.run::<u8>(script!("release"), partition, lease)
+            .await
+            .map(drop)
     }
 
     /// Makes due jobs ready for the consumers; nothing if the lease is not held any more.
     pub(crate) async fn fire(&self, partition: u16, lease: &str) -> Result<Timed<Option<Fired>>> {
         type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Vec<Passed>>);
         let args = (lease, MOST_AT_ONCE, self.ready_channel(), partition);
-        let Timed { value, sent, received } =
-            self.timed::<Reply>(script!("fire"), self.base(partition), args).await?;
+        let Timed {
+            value,
+            sent,
+            received,
+        } = self
+            .timed::<Reply>(script!("fire"), self.base(partition), args)
+            .await?;
         let (now, next, lateness, passed) = value;
         let value = lateness.map(|lateness_ms| Fired {
             now_us: now.unsigned_abs(),
@@ -65,20 +74,28 @@ impl Store {
             lateness_ms,
             passed: passed.unwrap_or_default(),
         });
-        Ok(Timed { value, sent, received })
+        Ok(Timed {
+            value,
+            sent,
+            received,
+        })
     }
 
     /// Reads moments after `after` (everything if `None`).
     pub(crate) async fn load(&self, partition: u16, after: Option<u64>) -> Result<Timed<Loaded>> {
         let after = after.map_or_else(|| "-inf".to_owned(), |after| format!("({after}"));
         let args = (after, self.settings().window_ms(), PAGE);
-        self.timed(script!("load"), self.base(partition), args).await
+        self.timed(script!("load"), self.base(partition), args)
+            .await
     }
 
     /// Says that a node is alive; the names of all that are.
     pub(crate) async fn beat(&self, node: &str, said: &str) -> Result<Vec<String>> {
         let args = (node, said, self.settings().lease_ms());
-        Ok(self.timed(script!("beat"), self.nodes_base(), args).await?.value)
+        Ok(self
+            .timed(script!("beat"), self.nodes_base(), args)
+            .await?
+            .value)
     }
 
     /// Takes a node off the list of those that are alive.
@@ -176,7 +193,10 @@ impl Store {
         let views = try_join_all(partitions.map(|partition| self.view(partition))).await?;
         let mut ahead = vec![0; SECONDS_AHEAD];
         for (_, of_one) in &views {
-            ahead.iter_mut().zip(of_one).for_each(|(sum, count)| *sum += count);
+            ahead
+                .iter_mut()
+                .zip(of_one)
+                .for_each(|(sum, count)| *sum += count);
         }
         let partitions: Vec<PartitionView> = views.into_iter().map(|(view, _)| view).collect();
         let sum = |of: fn(&PartitionView) -> u64| partitions.iter().map(of).sum();
@@ -198,7 +218,8 @@ impl Store {
     async fn view(&self, partition: u16) -> Result<(PartitionView, Vec<u64>)> {
         type Reply = (String, i64, u64, u64, u64, u64, u64, u64, u64, Vec<u64>);
         let (lease, left, pending, lag_ms, unread, held, dead, unread_ms, held_ms, ahead): Reply =
-            self.run(script!("overview"), partition, SECONDS_AHEAD).await?;
+            self.run(script!("overview"), partition, SECONDS_AHEAD)
+                .await?;
         let (token, node) = lease.split_once('@').unwrap_or(("0", ""));
         let view = PartitionView {
             partition,
@@ -218,8 +239,10 @@ impl Store {
 
     async fn nodes(&self) -> Result<Vec<NodeView>> {
         let said: Vec<String> = self.ask(&Cmd::hvals(self.nodes_base() + ":said")).await?;
-        let mut nodes: Vec<NodeView> =
-            said.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+        let mut nodes: Vec<NodeView> = said
+            .iter()
+            .filter_map(|text| serde_json::from_str(text).ok())
+            .collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(nodes)
     }

@@ -72,12 +72,23 @@ impl Store {
         let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
         let now = seconds * 1000 + micros / 1000;
         let Some(first) = new.recurrence.next(None, now) else {
-            return Err(StoreError::Unfit(format!("`{}` never comes", new.recurrence)));
+            return Err(StoreError::Unfit(format!(
+                "`{}` never comes",
+                new.recurrence
+            )));
         };
         let retry = new.retry.as_ref().unwrap_or(&self.settings.retry);
         let (recurrence, policy) = (new.recurrence.to_string(), retry.policy());
         let (job, window_ends) = (JobId::random(partition), now + self.settings.window_ms());
-        let args = (&new.name, recurrence, &new.payload, policy, first, job.as_str(), window_ends);
+        let args = (
+            &new.name,
+            recurrence,
+            &new.payload,
+            policy,
+            first,
+            job.as_str(),
+            window_ends,
+        );
         let (word, next): (String, u64) = self.run(script!("schedule"), partition, args).await?;
         let scheduled = match word.as_str() {
             "created" => Scheduled::Created,
@@ -93,7 +104,10 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn unschedule(&self, name: &str) -> Result<()> {
-        match self.run::<u64>(script!("unschedule"), self.partition_of_key(name), name).await? {
+        match self
+            .run::<u64>(script!("unschedule"), self.partition_of_key(name), name)
+            .await?
+        {
             0 => Err(StoreError::Unknown(name.to_owned())),
             _ => Ok(()),
         }
@@ -109,7 +123,9 @@ impl Store {
         let key = format!("{base}:schedule:{name}");
         let fields = Cmd::hmget(key, &["recurrence", "payload", "policy", "job"]);
         let fields: [Option<String>; 4] = self.ask(&fields).await?;
-        let next: Option<u64> = self.ask(&Cmd::zscore(format!("{base}:schedules"), name)).await?;
+        let next: Option<u64> = self
+            .ask(&Cmd::zscore(format!("{base}:schedules"), name))
+            .await?;
         let ([Some(recurrence), Some(payload), Some(policy), Some(job)], Some(next_ms)) =
             (fields, next)
         else {
@@ -117,7 +133,14 @@ impl Store {
         };
         let (name, job) = (name.to_owned(), job.parse().map_err(StoreError::Unfit)?);
         let max_attempts = most_attempts(&policy);
-        Ok(Schedule { name, recurrence, next_ms, job, max_attempts, payload })
+        Ok(Schedule {
+            name,
+            recurrence,
+            next_ms,
+            job,
+            max_attempts,
+            payload,
+        })
     }
 
     /// The names of schedules, at most `limit`, from where another page ended, and where it goes on.
@@ -147,9 +170,13 @@ impl Store {
                 None
             }
         };
-        let Some(next) = next else { return self.unschedule(name).await };
+        let Some(next) = next else {
+            return self.unschedule(name).await;
+        };
         let (job, window_ends) = (JobId::random(partition), now_ms + self.settings.window_ms());
         let args = (name, at_ms, next, job.as_str(), window_ends);
-        self.run::<u8>(script!("tick"), partition, args).await.map(drop)
+        self.run::<u8>(script!("tick"), partition, args)
+            .await
+            .map(drop)
     }
 }

@@ -20,42 +20,92 @@ async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
         one.post("/v1/jobs", body).await
     };
     let (taken, made) = tokio::join!(two.take(""), create);
-    assert!(asked.elapsed() > 700 * MS && asked.elapsed() < 3_000 * MS, "{:?}", asked.elapsed());
-    let [first] = &taken[..] else { panic!("{taken:?}") };
-    assert_eq!((&first["id"], &first["payload"]), (&made["id"], &json!({"to": "x"})));
-    assert_eq!((&first["attempt"], &first["max_attempts"]), (&json!(1), &json!(2)));
+    assert!(
+        asked.elapsed() > 700 * MS && asked.elapsed() < 3_000 * MS,
+        "{:?}",
+        asked.elapsed()
+    );
+    let [first] = &taken[..] else {
+        panic!("{taken:?}")
+    };
+    assert_eq!(
+        (&first["id"], &first["payload"]),
+        (&made["id"], &json!({"to": "x"}))
+    );
+    assert_eq!(
+        (&first["attempt"], &first["max_attempts"]),
+        (&json!(1), &json!(2))
+    );
     assert!(first["fired_ms"].as_u64() >= made["due_ms"].as_u64());
     assert!(one.has_state(&made["id"], "fired").await);
 
     let body = json!({ "receipts": [first["receipt"]], "hold": "50s" });
-    assert_eq!(two.post("/v1/deliveries/extend", body).await, json!({ "held": 1, "stale": [] }));
+    assert_eq!(
+        two.post("/v1/deliveries/extend", body).await,
+        json!({ "held": 1, "stale": [] })
+    );
     let failed = json!({ "receipts": [first["receipt"]], "reason": "wrong number" });
     let answer = two.post("/v1/deliveries/nack", &failed).await;
     let again = answer["again"][0]["due_ms"].as_u64().unwrap();
-    assert!(again >= now_ms() - 1_000 && again <= now_ms() + 60, "{answer}");
+    assert!(
+        again >= now_ms() - 1_000 && again <= now_ms() + 60,
+        "{answer}"
+    );
     let stale = two.post("/v1/deliveries/nack", failed).await;
-    assert_eq!(stale["stale"], json!([first["receipt"]]), "it has failed already");
+    assert_eq!(
+        stale["stale"],
+        json!([first["receipt"]]),
+        "it has failed already"
+    );
 
     let second = one.take("").await.remove(0);
-    assert_eq!((&second["id"], &second["attempt"]), (&made["id"], &json!(2)));
-    let stale = one.post("/v1/deliveries/ack", json!({ "receipts": [first["receipt"]] })).await;
-    assert_eq!(stale, json!({ "done": 0, "stale": [first["receipt"]] }), "an old receipt");
+    assert_eq!(
+        (&second["id"], &second["attempt"]),
+        (&made["id"], &json!(2))
+    );
+    let stale = one
+        .post(
+            "/v1/deliveries/ack",
+            json!({ "receipts": [first["receipt"]] }),
+        )
+        .await;
+    assert_eq!(
+        stale,
+        json!({ "done": 0, "stale": [first["receipt"]] }),
+        "an old receipt"
+    );
     let body = json!({ "receipts": [second["receipt"]], "reason": "no answer" });
-    assert_eq!(one.post("/v1/deliveries/nack", body).await["dead"], json!([second["receipt"]]));
+    assert_eq!(
+        one.post("/v1/deliveries/nack", body).await["dead"],
+        json!([second["receipt"]])
+    );
     let dead = &two.get("/v1/dead").await["jobs"][0];
-    assert_eq!((&dead["id"], &dead["reason"]), (&made["id"], &json!("no answer")));
+    assert_eq!(
+        (&dead["id"], &dead["reason"]),
+        (&made["id"], &json!("no answer"))
+    );
     let ids = json!({ "ids": [made["id"]] });
-    assert_eq!(two.post("/v1/dead/requeue", &ids).await, json!({ "requeued": 1 }));
+    assert_eq!(
+        two.post("/v1/dead/requeue", &ids).await,
+        json!({ "requeued": 1 })
+    );
     let third = one.take("").await.remove(0);
     let body = json!({ "receipts": [third["receipt"]] });
-    assert_eq!(two.post("/v1/deliveries/ack", body).await, json!({ "done": 1, "stale": [] }));
+    assert_eq!(
+        two.post("/v1/deliveries/ack", body).await,
+        json!({ "done": 1, "stale": [] })
+    );
     assert!(one.has_state(&made["id"], "done").await);
-    assert_eq!(one.post("/v1/dead/purge", ids).await, json!({ "purged": 0 }));
+    assert_eq!(
+        one.post("/v1/dead/purge", ids).await,
+        json!({ "purged": 0 })
+    );
     let nobody = json!({ "receipts": ["1-0000000000000000.1", "999-0000000000000000.1"] });
     assert_eq!(one.post("/v1/deliveries/ack", nobody).await["done"], 0);
 
     // A consumer that dies after it has taken: another one is given the job.
-    one.post("/v1/jobs", json!({ "payload": 1, "delay_ms": 0 })).await;
+    one.post("/v1/jobs", json!({ "payload": 1, "delay_ms": 0 }))
+        .await;
     let lost = one.take("&hold=200ms").await.remove(0);
     let found = two.take("").await.remove(0);
     assert_eq!((&found["id"], &found["attempt"]), (&lost["id"], &json!(2)));
@@ -64,15 +114,19 @@ async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_jobs_are_accepted_and_ended_in_one_request_each() {
     let (_scene, api) = Scene::served().await;
-    let mut jobs: Vec<Value> =
-        (0..500).map(|n| json!({ "payload": n, "delay_ms": 20 + n % 7 })).collect();
+    let mut jobs: Vec<Value> = (0..500)
+        .map(|n| json!({ "payload": n, "delay_ms": 20 + n % 7 }))
+        .collect();
     for payload in ["a", "a", "b"] {
         jobs.push(json!({ "payload": payload, "delay_ms": 20, "idempotency_key": "k" }));
     }
     let made = api.post("/v1/jobs/batch", json!({ "jobs": jobs })).await;
     let made = made["jobs"].as_array().unwrap();
     assert_eq!((made.len(), &made[501]["id"]), (503, &made[500]["id"]));
-    assert_eq!((&made[500]["repeated"], &made[501]["repeated"]), (&json!(false), &json!(true)));
+    assert_eq!(
+        (&made[500]["repeated"], &made[501]["repeated"]),
+        (&json!(false), &json!(true))
+    );
     assert_eq!(made[502]["error"]["code"], "conflict");
     let (mut receipts, mut seen) = (Vec::new(), Vec::new());
     while seen.len() < 501 {
@@ -81,7 +135,9 @@ async fn many_jobs_are_accepted_and_ended_in_one_request_each() {
         seen.extend(taken.iter().map(|one| one["payload"].to_string()));
         receipts.extend(taken.into_iter().map(|one| one["receipt"].clone()));
     }
-    let done = api.post("/v1/deliveries/ack", json!({ "receipts": receipts })).await;
+    let done = api
+        .post("/v1/deliveries/ack", json!({ "receipts": receipts }))
+        .await;
     assert_eq!(done, json!({ "done": 501, "stale": [] }));
     seen.sort();
     seen.dedup();
@@ -110,21 +166,38 @@ async fn a_command_is_run_for_each_job() {
         echo "$JOB_ID $JOB_ATTEMPT of $JOB_MAX_ATTEMPTS $payload" >> told
         case $payload in *poison*) echo "cannot digest" >&2; exit 3;; *long*) sleep 3;; esac"#;
     let _worker = Command::new(PROGRAM)
-        .args(["consume", "--node", api.address(), "--hold", "1s", "--concurrency", "3"])
+        .args([
+            "consume",
+            "--node",
+            api.address(),
+            "--hold",
+            "1s",
+            "--concurrency",
+            "3",
+        ])
         .args(["--exec", command])
         .current_dir(folder.path())
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let long = &api.post("/v1/jobs", json!({ "payload": "long", "delay_ms": 0 })).await["id"];
+    let long = &api
+        .post("/v1/jobs", json!({ "payload": "long", "delay_ms": 0 }))
+        .await["id"];
     dealt_with(&api).await;
     let dead = api.get("/v1/dead").await;
     assert_eq!(dead["jobs"][0]["reason"], "exit status: 3: cannot digest");
-    until("the long one is done", async || api.has_state(long, "done").await).await;
+    until("the long one is done", async || {
+        api.has_state(long, "done").await
+    })
+    .await;
     let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
     let attempts = |of: &str| told.lines().filter(|line| line.contains(of)).count();
     assert_eq!((attempts("poison"), attempts("2 of 2")), (2, 1), "{told}");
-    assert_eq!(attempts("long"), 1, "it was held for as long as the command ran: {told}");
+    assert_eq!(
+        attempts("long"),
+        1,
+        "it was held for as long as the command ran: {told}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +206,11 @@ async fn the_workers_in_python_and_shell_work() {
         ("python3", "worker.py", "python3 -c 'import requests'"),
         ("bash", "worker.sh", "jq --version && curl --version"),
     ] {
-        let has = Command::new("sh").args(["-c", needs]).stdout(Stdio::null()).status().await;
+        let has = Command::new("sh")
+            .args(["-c", needs])
+            .stdout(Stdio::null())
+            .status()
+            .await;
         if !has.unwrap().success() {
             eprintln!("SKIPPED: {file}, which needs what `{needs}` asks for");
             continue;

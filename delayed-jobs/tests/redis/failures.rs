@@ -21,7 +21,10 @@ async fn a_killed_node_loses_nothing_and_is_replaced_within_its_lease() {
     let scene = Scene::new().await;
     let (victim, _other) = (scene.node().await, scene.node().await);
     scene.shared_by(2).await;
-    assert!(scene.holders().await.values().all(|held| *held == 2), "each has its share");
+    assert!(
+        scene.holders().await.values().all(|held| *held == 2),
+        "each has its share"
+    );
     let ids = scene.fill(400, 3_000 * MS).await;
     let killed = async {
         tokio::time::sleep(800 * MS).await;
@@ -30,7 +33,10 @@ async fn a_killed_node_loses_nothing_and_is_replaced_within_its_lease() {
     };
     let (_, taken) = tokio::join!(scene.collect(&ids), killed);
     // What is above the lease is this busy machine's.
-    assert!(taken < scene.settings.lease + 500 * MS, "taken over after {taken:?}");
+    assert!(
+        taken < scene.settings.lease + 500 * MS,
+        "taken over after {taken:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,7 +53,10 @@ async fn a_paused_node_fires_nothing_that_another_has_taken() {
     })
     .await;
     let overview = scene.store.overview().await.unwrap();
-    assert!(overview.partitions.iter().all(|one| one.token == 2), "a higher token for each");
+    assert!(
+        overview.partitions.iter().all(|one| one.token == 2),
+        "a higher token for each"
+    );
     let resumed = async {
         tokio::time::sleep(100 * MS).await;
         paused.resume();
@@ -57,7 +66,10 @@ async fn a_paused_node_fires_nothing_that_another_has_taken() {
     // A node that is stopped while Redis carries out its request may give the answer up when it goes on, and
     // then does not count those jobs; none is counted by both.
     let fired = paused.metric("fired_total").await + other.metric("fired_total").await;
-    assert!((200.0..=300.0).contains(&fired), "{fired} of 300 jobs were fired by one of the two");
+    assert!(
+        (200.0..=300.0).contains(&fired),
+        "{fired} of 300 jobs were fired by one of the two"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,13 +87,21 @@ async fn a_request_to_fire_that_was_held_up_is_refused() {
     assert_eq!((old.as_str(), take("b").await), ("1@a", None));
     let id = scene.create(NewJob::new("x", When::At(0))).await;
     tokio::time::sleep(120 * MS).await;
-    assert_eq!(fire(&old).await, (-1, None, None, None), "nobody's any more");
+    assert_eq!(
+        fire(&old).await,
+        (-1, None, None, None),
+        "nobody's any more"
+    );
     let new = take("b").await.unwrap();
     assert_eq!(new, "2@b");
     assert_eq!(fire(&old).await, (-1, None, None, None), "another one's");
     assert_eq!(scene.state(&id).await, State::Pending);
     let (_, next, late, _) = fire(&new).await;
-    assert_eq!((next, late.map(|late| late.len())), (Some(-1), Some(1)), "one job, nothing left");
+    assert_eq!(
+        (next, late.map(|late| late.len())),
+        (Some(-1), Some(1)),
+        "one job, nothing left"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,7 +111,13 @@ async fn a_redis_that_is_killed_and_restarted_loses_nothing_acknowledged() {
     let mut ids = Vec::new();
     for n in 0..150_u32 {
         let when = When::After((500 + n * 20) * MS);
-        ids.push(client.create(json!({ "n": n }), when, None).await.unwrap().id);
+        ids.push(
+            client
+                .create(json!({ "n": n }), when, None)
+                .await
+                .unwrap()
+                .id,
+        );
     }
     let cancelled = ids.split_off(140);
     for id in &cancelled {
@@ -109,17 +135,24 @@ async fn a_redis_that_is_killed_and_restarted_loses_nothing_acknowledged() {
     let (accepted, ()) = tokio::join!(create(), restart);
     ids.push(accepted.unwrap().id);
     let got = scene.collect(&ids).await;
-    assert!(cancelled.iter().all(|id| !got.contains_key(id)), "cancelled stays cancelled");
+    assert!(
+        cancelled.iter().all(|id| !got.contains_key(id)),
+        "cancelled stays cancelled"
+    );
     assert!(create().await.unwrap().repeated, "the key is remembered");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_are_replaced_one_after_the_other_while_jobs_come_and_fire() {
     // With the program of an earlier version, if one is named, beside this one.
-    let old: PathBuf = std::env::var_os("DELAYED_JOBS_OLD").unwrap_or(PROGRAM.into()).into();
+    let old: PathBuf = std::env::var_os("DELAYED_JOBS_OLD")
+        .unwrap_or(PROGRAM.into())
+        .into();
     let scene = Scene::with(|settings| settings.partitions = 6).await;
-    let mut nodes =
-        vec![node_of(&old, &scene.settings).await, node_of(&old, &scene.settings).await];
+    let mut nodes = vec![
+        node_of(&old, &scene.settings).await,
+        node_of(&old, &scene.settings).await,
+    ];
     scene.shared_by(2).await;
     let mut ids = Vec::new();
     for _ in 0..2 {
@@ -131,7 +164,13 @@ async fn nodes_are_replaced_one_after_the_other_while_jobs_come_and_fire() {
                 for delay in [1, 300, 1_500] {
                     let key = format!("k{}", ids.len());
                     let when = When::After(delay * MS);
-                    ids.push(node.client().create(json!(1), when, Some(&key)).await.unwrap().id);
+                    ids.push(
+                        node.client()
+                            .create(json!(1), when, Some(&key))
+                            .await
+                            .unwrap()
+                            .id,
+                    );
                 }
             }
             tokio::time::sleep(200 * MS).await;
@@ -153,14 +192,24 @@ async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
     tokio::time::sleep(500 * MS).await;
     wire.open.send_replace(false);
     let cut = Instant::now();
-    until("it knows that it holds nothing", async || cut_off.metric("partitions").await == 0.0)
-        .await;
+    until("it knows that it holds nothing", async || {
+        cut_off.metric("partitions").await == 0.0
+    })
+    .await;
     let held_on = cut.elapsed();
-    assert!(held_on < scene.settings.lease + 500 * MS, "it held on for {held_on:?}");
+    assert!(
+        held_on < scene.settings.lease + 500 * MS,
+        "it held on for {held_on:?}"
+    );
     let fired = cut_off.metric("fired_total").await;
     assert_eq!(cut_off.health().await, (503, json!("away")));
     let url = format!("{}/v1/jobs", cut_off.address());
-    let refused = reqwest::Client::new().post(url).body(r#"{"delay_ms": 5}"#).send().await.unwrap();
+    let refused = reqwest::Client::new()
+        .post(url)
+        .body(r#"{"delay_ms": 5}"#)
+        .send()
+        .await
+        .unwrap();
     assert_eq!(
         (refused.status().as_u16(), &refused.headers()["retry-after"]),
         (503, &"1".parse().unwrap())
@@ -191,7 +240,10 @@ async fn a_node_that_is_asked_to_end_answers_and_gives_its_partitions_back() {
     assert!(asked.elapsed() < 5_000 * MS, "{:?}", asked.elapsed());
     assert!(scene.holders().await.is_empty());
     tokio::time::sleep(600 * MS).await;
-    assert!(scene.store.overview().await.unwrap().lag_ms > 0, "nothing fires it");
+    assert!(
+        scene.store.overview().await.unwrap().lag_ms > 0,
+        "nothing fires it"
+    );
     let _second = scene.node().await;
     // Long before a lease would have run out.
     scene.collect(&[id]).await;
@@ -215,7 +267,9 @@ impl Proxy {
                 let switch = Arc::clone(&switch);
                 tokio::spawn(async move {
                     let _ = switch.subscribe().wait_for(|open| *open).await;
-                    let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+                    let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else {
+                        return;
+                    };
                     let ((from_near, to_near), (from_far, to_far)) =
                         (near.into_split(), far.into_split());
                     tokio::spawn(pass(from_near, to_far, switch.subscribe()));

@@ -13,16 +13,28 @@ async fn a_job_lives_its_life_over_http() {
     let (status, made) = one.ask("POST", "/v1/jobs", &body).await;
     assert_eq!((status, &made["repeated"]), (201, &json!(false)), "{made}");
     let (status, again) = one.ask("POST", "/v1/jobs", &body).await;
-    assert_eq!((status, &again["repeated"], &again["id"]), (200, &json!(true), &made["id"]));
+    assert_eq!(
+        (status, &again["repeated"], &again["id"]),
+        (200, &json!(true), &made["id"])
+    );
 
     // The other node does the rest.
     let read = two.job(&made["id"]).await;
-    assert_eq!((&read["payload"], &read["state"]), (&json!({ "to": "x" }), &json!("pending")));
+    assert_eq!(
+        (&read["payload"], &read["state"]),
+        (&json!({ "to": "x" }), &json!("pending"))
+    );
     let ms = |field: &str| read[field].as_u64().unwrap();
-    assert_eq!((ms("due_ms") - ms("created_ms"), &read["due_ms"]), (60_000, &made["due_ms"]));
+    assert_eq!(
+        (ms("due_ms") - ms("created_ms"), &read["due_ms"]),
+        (60_000, &made["due_ms"])
+    );
     let list = two.get("/v1/jobs?limit=5").await;
     assert_eq!(list, json!({ "jobs": [read], "next": null }));
-    let (job, due) = (format!("/v1/jobs/{}", made["id"].as_str().unwrap()), now_ms() + 50_000);
+    let (job, due) = (
+        format!("/v1/jobs/{}", made["id"].as_str().unwrap()),
+        now_ms() + 50_000,
+    );
     for _ in 0..2 {
         let (status, moved) = two.ask("PATCH", &job, json!({ "due_ms": due })).await;
         assert_eq!((status, &moved["due_ms"]), (200, &json!(due)), "{moved}");
@@ -30,10 +42,17 @@ async fn a_job_lives_its_life_over_http() {
     let mut due = Vec::new();
     for key in ["once", "once", "again"] {
         let body = json!({ "delay": "1h", "idempotency_key": key });
-        due.push(two.ask("PATCH", &job, body).await.1["due_ms"].as_u64().unwrap());
+        due.push(
+            two.ask("PATCH", &job, body).await.1["due_ms"]
+                .as_u64()
+                .unwrap(),
+        );
         tokio::time::sleep(5 * MS).await;
     }
-    assert!(due[0] == due[1] && due[1] < due[2], "a key moves once: {due:?}");
+    assert!(
+        due[0] == due[1] && due[1] < due[2],
+        "a key moves once: {due:?}"
+    );
     for _ in 0..2 {
         let (status, ended) = two.ask("DELETE", &job, "").await;
         assert_eq!((status, &ended["state"]), (200, &json!("cancelled")));
@@ -49,9 +68,15 @@ async fn a_time_is_given_in_one_of_four_ways() {
     for (way, due) in [
         (json!({ "delay_ms": 7_500_000 }), None),
         (json!({ "delay": "2h 5m" }), None),
-        (json!({ "due_ms": 2_000_000_000_001_u64 }), Some(2_000_000_000_001)),
+        (
+            json!({ "due_ms": 2_000_000_000_001_u64 }),
+            Some(2_000_000_000_001),
+        ),
         // Parts of a millisecond count as one.
-        (json!({ "due": "2033-05-18T03:33:20.0005Z" }), Some(2_000_000_000_001)),
+        (
+            json!({ "due": "2033-05-18T03:33:20.0005Z" }),
+            Some(2_000_000_000_001),
+        ),
     ] {
         let job = node.job(&node.post("/v1/jobs", way).await["id"]).await;
         let created = job["created_ms"].as_u64().unwrap();
@@ -63,26 +88,76 @@ async fn a_time_is_given_in_one_of_four_ways() {
 const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("POST /v1/jobs", "", 400, "body"),
     ("POST /v1/jobs", "{}", 400, "exactly one"),
-    ("POST /v1/jobs", r#"{"delay_ms": 1, "due_ms": 1}"#, 400, "exactly one"),
+    (
+        "POST /v1/jobs",
+        r#"{"delay_ms": 1, "due_ms": 1}"#,
+        400,
+        "exactly one",
+    ),
     ("POST /v1/jobs", r#"{"delay_ms": -1}"#, 400, "-1"),
-    ("POST /v1/jobs", r#"{"delay_ms": 1, "dely": 2}"#, 400, "dely"),
+    (
+        "POST /v1/jobs",
+        r#"{"delay_ms": 1, "dely": 2}"#,
+        400,
+        "dely",
+    ),
     ("POST /v1/jobs", r#"{"delay": "soon"}"#, 400, "like 1500ms"),
-    ("POST /v1/jobs", r#"{"due": "31.1.2030"}"#, 400, "2030-01-31T12:00:00Z"),
-    ("POST /v1/jobs", r#"{"delay_ms": 18446744073709551615}"#, 400, "ten years"),
-    ("POST /v1/jobs", r#"{"due_ms": 1763772000000000}"#, 400, "in milliseconds?"),
-    ("POST /v1/jobs", r#"{"delay_ms": 1, "idempotency_key": ""}"#, 400, "1 to 200"),
-    ("POST /v1/jobs", r#"{"delay_ms": 1, "max_attempts": 0}"#, 400, "1 or more"),
+    (
+        "POST /v1/jobs",
+        r#"{"due": "31.1.2030"}"#,
+        400,
+        "2030-01-31T12:00:00Z",
+    ),
+    (
+        "POST /v1/jobs",
+        r#"{"delay_ms": 18446744073709551615}"#,
+        400,
+        "ten years",
+    ),
+    (
+        "POST /v1/jobs",
+        r#"{"due_ms": 1763772000000000}"#,
+        400,
+        "in milliseconds?",
+    ),
+    (
+        "POST /v1/jobs",
+        r#"{"delay_ms": 1, "idempotency_key": ""}"#,
+        400,
+        "1 to 200",
+    ),
+    (
+        "POST /v1/jobs",
+        r#"{"delay_ms": 1, "max_attempts": 0}"#,
+        400,
+        "1 or more",
+    ),
     ("POST /v1/jobs/batch", r#"{"jobs": []}"#, 400, "1 to 1000"),
-    ("POST /v1/jobs/batch", r#"{"jobs": [{"delay": "1s"}, {}]}"#, 400, "jobs[1]: give exactly one"),
+    (
+        "POST /v1/jobs/batch",
+        r#"{"jobs": [{"delay": "1s"}, {}]}"#,
+        400,
+        "jobs[1]: give exactly one",
+    ),
     ("GET /v1/jobs/7", "", 400, "is not the id"),
     ("GET /v1/jobs/01-00c0ffee00c0ffee", "", 400, "is not the id"),
     ("GET /v1/jobs/-1-00c0ffee00c0ffee", "", 400, "is not the id"),
-    ("GET /v1/jobs/4096-00c0ffee00c0ffee", "", 400, "is not the id"),
+    (
+        "GET /v1/jobs/4096-00c0ffee00c0ffee",
+        "",
+        400,
+        "is not the id",
+    ),
     ("GET /v1/jobs/1-00C0ffee00c0ffee", "", 400, "is not the id"),
     ("GET /v1/jobs/1-0000000000000000", "", 404, "no job"),
     // A partition that the namespace does not have.
     ("DELETE /v1/jobs/9-0000000000000000", "", 404, "no job"),
-    ("PATCH /v1/jobs/1-0000000000000000", r#"{"delay_ms":1}"#, 404, "no job"),
+    (
+        "PATCH /v1/jobs/1-0000000000000000",
+        r#"{"delay_ms":1}"#,
+        404,
+        "no job",
+    ),
     ("GET /v1/jobs?limit=0", "", 400, "1 to 1000"),
     ("GET /v1/jobs?from=here", "", 400, "end of a page"),
     ("GET /v1/jobs?size=1", "", 400, "size"),
@@ -95,24 +170,104 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("POST /v1/deliveries?wait=2h", "", 400, "at most 60s"),
     ("POST /v1/deliveries?hold=0s", "", 400, "at most 24h"),
     ("POST /v1/deliveries?most=1", "", 400, "most"),
-    ("POST /v1/deliveries/ack", r#"{"receipts": []}"#, 400, "1 to 1000"),
-    ("POST /v1/deliveries/ack", r#"{"receipts": ["7"]}"#, 400, "not a receipt"),
-    ("POST /v1/deliveries/ack", r#"{"receipts": ["7-00c0ffee00c0ffee.x"]}"#, 400, "not a receipt"),
-    ("POST /v1/deliveries/ack", r#"{"receipts": ["7.1"]}"#, 400, "is not the id"),
-    ("POST /v1/deliveries/nack", r#"{"receipts": ["7"], "retry": 1}"#, 400, "retry"),
-    ("POST /v1/deliveries/extend", r#"{"receipts": ["7"]}"#, 400, "hold"),
+    (
+        "POST /v1/deliveries/ack",
+        r#"{"receipts": []}"#,
+        400,
+        "1 to 1000",
+    ),
+    (
+        "POST /v1/deliveries/ack",
+        r#"{"receipts": ["7"]}"#,
+        400,
+        "not a receipt",
+    ),
+    (
+        "POST /v1/deliveries/ack",
+        r#"{"receipts": ["7-00c0ffee00c0ffee.x"]}"#,
+        400,
+        "not a receipt",
+    ),
+    (
+        "POST /v1/deliveries/ack",
+        r#"{"receipts": ["7.1"]}"#,
+        400,
+        "is not the id",
+    ),
+    (
+        "POST /v1/deliveries/nack",
+        r#"{"receipts": ["7"], "retry": 1}"#,
+        400,
+        "retry",
+    ),
+    (
+        "POST /v1/deliveries/extend",
+        r#"{"receipts": ["7"]}"#,
+        400,
+        "hold",
+    ),
     ("POST /v1/dead/requeue", "{}", 400, "either ids"),
-    ("POST /v1/dead/purge", r#"{"ids": ["x"]}"#, 400, "is not the id"),
-    ("PUT /v1/schedules/a%20b", r#"{"every": "1s"}"#, 400, "letters, digits"),
+    (
+        "POST /v1/dead/purge",
+        r#"{"ids": ["x"]}"#,
+        400,
+        "is not the id",
+    ),
+    (
+        "PUT /v1/schedules/a%20b",
+        r#"{"every": "1s"}"#,
+        400,
+        "letters, digits",
+    ),
     ("PUT /v1/schedules/tea", "{}", 400, "either every"),
-    ("PUT /v1/schedules/tea", r#"{"every": "1s", "cron": "* * * * *"}"#, 400, "either every"),
-    ("PUT /v1/schedules/tea", r#"{"every": "1s", "timezone": "UTC"}"#, 400, "either every"),
-    ("PUT /v1/schedules/tea", r#"{"every": "1ms"}"#, 400, "100 ms or more"),
-    ("PUT /v1/schedules/tea", r#"{"every": "often"}"#, 400, "every: not a duration"),
-    ("PUT /v1/schedules/tea", r#"{"cron": "* * *"}"#, 400, "such as `0 9"),
-    ("PUT /v1/schedules/tea", r#"{"cron": "0 0 30 2 *"}"#, 400, "never comes"),
-    ("PUT /v1/schedules/tea", r#"{"cron": "* * * * *", "timezone": "Mars"}"#, 400, "Europe/Berlin"),
-    ("PUT /v1/schedules/tea", r#"{"every": "1s", "until": 3}"#, 400, "until"),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"every": "1s", "cron": "* * * * *"}"#,
+        400,
+        "either every",
+    ),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"every": "1s", "timezone": "UTC"}"#,
+        400,
+        "either every",
+    ),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"every": "1ms"}"#,
+        400,
+        "100 ms or more",
+    ),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"every": "often"}"#,
+        400,
+        "every: not a duration",
+    ),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"cron": "* * *"}"#,
+        400,
+        "such as `0 9",
+    ),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"cron": "0 0 30 2 *"}"#,
+        400,
+        "never comes",
+    ),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"cron": "* * * * *", "timezone": "Mars"}"#,
+        400,
+        "Europe/Berlin",
+    ),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"every": "1s", "until": 3}"#,
+        400,
+        "until",
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,9 +284,24 @@ async fn bad_input_is_refused_with_a_reason() {
         ("POST /v1/jobs", &long_key, 400, "1 to 200"),
         ("POST /v1/jobs", &big, 413, "at most 65536"),
         ("POST /v1/jobs", &huge, 413, ""),
-        ("POST /v1/jobs", &backoff("linear", "1s", 0.5), 400, "linear"),
-        ("POST /v1/jobs", &backoff("fixed", "x", 0.5), 400, "backoff.delay"),
-        ("POST /v1/jobs", &backoff("exponential", "1s", 2.0), 400, "jitter of 0 to 1"),
+        (
+            "POST /v1/jobs",
+            &backoff("linear", "1s", 0.5),
+            400,
+            "linear",
+        ),
+        (
+            "POST /v1/jobs",
+            &backoff("fixed", "x", 0.5),
+            400,
+            "backoff.delay",
+        ),
+        (
+            "POST /v1/jobs",
+            &backoff("exponential", "1s", 2.0),
+            400,
+            "jitter of 0 to 1",
+        ),
     ];
     for (request, body, status, hint) in REFUSED.iter().copied().chain(more) {
         let (method, path) = request.split_once(' ').unwrap();
@@ -142,11 +312,21 @@ async fn bad_input_is_refused_with_a_reason() {
     }
     let body = r#"{"delay_ms": 60000, "idempotency_key": "a"}"#;
     let with_key = |key: &str| {
-        let request = reqwest::Client::new().post(format!("{}/v1/jobs", node.address())).body(body);
+        let request = reqwest::Client::new()
+            .post(format!("{}/v1/jobs", node.address()))
+            .body(body);
         request.header("idempotency-key", key).send()
     };
-    assert_eq!(with_key("b").await.unwrap().status(), 400, "header and body must agree");
-    assert_eq!(node.get("/v1/overview").await["pending"], 0, "nothing of this was accepted");
+    assert_eq!(
+        with_key("b").await.unwrap().status(),
+        400,
+        "header and body must agree"
+    );
+    assert_eq!(
+        node.get("/v1/overview").await["pending"],
+        0,
+        "nothing of this was accepted"
+    );
     assert_eq!(with_key("a").await.unwrap().status(), 201);
 }
 
@@ -160,16 +340,34 @@ async fn the_client_does_the_same() {
     let made = create(json!([1, "two"])).await.unwrap();
     assert!(create(json!([1, "two"])).await.unwrap().repeated);
     let reused = create(json!(3)).await.unwrap_err();
-    assert!(matches!(reused, ClientError::Refused { status: 409, .. }), "{reused}");
-    assert_eq!(client.get(&made.id).await.unwrap().payload, json!([1, "two"]));
+    assert!(
+        matches!(reused, ClientError::Refused { status: 409, .. }),
+        "{reused}"
+    );
+    assert_eq!(
+        client.get(&made.id).await.unwrap().payload,
+        json!([1, "two"])
+    );
     assert_eq!(client.list(None, 10).await.unwrap().jobs.len(), 1);
-    client.reschedule(&made.id, When::After(20 * MS)).await.unwrap();
+    client
+        .reschedule(&made.id, When::After(20 * MS))
+        .await
+        .unwrap();
     let ids = [made.id];
-    assert_eq!(scene.collect(&ids).await[&ids[0]][0].payload, r#"[1,"two"]"#);
+    assert_eq!(
+        scene.collect(&ids).await[&ids[0]][0].payload,
+        r#"[1,"two"]"#
+    );
     assert!(client.cancel(&ids[0]).await.unwrap_err().is_too_late());
     assert_eq!(client.get(&ids[0]).await.unwrap().state, State::Done);
     until("the node has told of itself", async || {
-        client.overview().await.unwrap().nodes.iter().any(|one| one.address == node.address())
+        client
+            .overview()
+            .await
+            .unwrap()
+            .nodes
+            .iter()
+            .any(|one| one.address == node.address())
     })
     .await;
 }
@@ -182,22 +380,29 @@ async fn the_description_names_every_route_and_its_answers() {
     let paths = text["paths"].as_object().unwrap();
     assert_eq!(paths.len(), 17);
     for (path, methods) in paths {
-        let url = path.replace("{id}", "1-00000000000000aa").replace("{name}", "nightly");
+        let url = path
+            .replace("{id}", "1-00000000000000aa")
+            .replace("{name}", "nightly");
         for method in ["get", "put", "post", "delete", "patch"] {
             let (status, _) = node.ask(&method.to_uppercase(), &url, "").await;
             match methods.get(method) {
                 None => assert_eq!(status, 405, "{method} {path} is not described"),
                 Some(described) => {
                     let answer = &described["responses"][status.to_string()];
-                    assert!(answer["description"].is_string(), "{method} {path}: {status}");
+                    assert!(
+                        answer["description"].is_string(),
+                        "{method} {path}: {status}"
+                    );
                 }
             }
         }
     }
     // Whatever is referred to is there.
     let text = text.to_string();
-    for name in
-        text.split("#/components/schemas/").skip(1).map(|rest| rest.split('"').next().unwrap())
+    for name in text
+        .split("#/components/schemas/")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
     {
         assert!(text.contains(&format!("\"{name}\":{{")), "{name}");
     }

@@ -18,8 +18,18 @@ async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
                 store.cancel(id).await.unwrap();
                 cancelled.push(id.clone());
             }
-            1 => drop(store.reschedule(id, When::After(100 * MS), None).await.unwrap()),
-            2 => drop(store.reschedule(id, When::After(1_900 * MS), None).await.unwrap()),
+            1 => drop(
+                store
+                    .reschedule(id, When::After(100 * MS), None)
+                    .await
+                    .unwrap(),
+            ),
+            2 => drop(
+                store
+                    .reschedule(id, When::After(1_900 * MS), None)
+                    .await
+                    .unwrap(),
+            ),
             _ => {}
         }
     }
@@ -28,12 +38,22 @@ async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
     assert!(each_came_once(&got), "nothing has failed");
     assert!(cancelled.iter().all(|id| !got.contains_key(id)));
     assert_eq!(node.fired(), ids.len() as u64);
-    let mut late: Vec<u64> = got.values().map(|all| all[0].fired_ms - all[0].due_ms).collect();
+    let mut late: Vec<u64> = got
+        .values()
+        .map(|all| all[0].fired_ms - all[0].due_ms)
+        .collect();
     late.sort_unstable();
-    assert!(late[late.len() / 2] < 100, "half of them are later than 100 ms: {late:?}");
+    assert!(
+        late[late.len() / 2] < 100,
+        "half of them are later than 100 ms: {late:?}"
+    );
     for id in &ids {
         assert_eq!(scene.state(id).await, State::Done);
-        assert_eq!(store.cancel(id).await.unwrap().state, State::Done, "too late to cancel");
+        assert_eq!(
+            store.cancel(id).await.unwrap().state,
+            State::Done,
+            "too late to cancel"
+        );
     }
     node.stop().await;
 }
@@ -56,7 +76,10 @@ async fn a_notice_that_is_lost_is_noticed() {
     let id = id.parse().unwrap();
     let got = scene.collect(std::slice::from_ref(&id)).await;
     let late = got[&id][0].fired_ms - due;
-    assert!(late < 400, "it was found before it was due, and not by chance after: {late} ms late");
+    assert!(
+        late < 400,
+        "it was found before it was due, and not by chance after: {late} ms late"
+    );
 }
 
 /// Partitions are added while jobs come and fire: nodes, consumers and stores that were there before learn of them.
@@ -84,13 +107,27 @@ async fn partitions_are_added_under_load_and_keys_stay_where_they_were() {
         ids.extend(scene.fill(400, 2_000 * MS).await);
         ids
     };
-    let many = Settings { partitions: 12, ..few.clone() };
-    assert_eq!(Store::open(many.clone()).await.unwrap().partitions(), 4, "only nodes add some");
+    let many = Settings {
+        partitions: 12,
+        ..few.clone()
+    };
+    assert_eq!(
+        Store::open(many.clone()).await.unwrap().partitions(),
+        4,
+        "only nodes add some"
+    );
     let (two, mut ids) = tokio::join!(Node::start(many), load);
     let two = two.unwrap();
     let newer = Store::open(few.clone()).await.unwrap();
-    assert_eq!(newer.partitions(), 12, "a namespace keeps what it was given");
-    until("both nodes hold half", async || (one.held(), two.held()) == (6, 6)).await;
+    assert_eq!(
+        newer.partitions(),
+        12,
+        "a namespace keeps what it was given"
+    );
+    until("both nodes hold half", async || {
+        (one.held(), two.held()) == (6, 6)
+    })
+    .await;
     for (n, id) in kept.iter().enumerate() {
         for from in [store, &newer] {
             assert_eq!(from.create(keyed(n)).await.unwrap().id, *id, "made once");

@@ -21,7 +21,10 @@ async fn tokens_read_or_write_and_are_exchanged_without_a_restart() {
     let asks = async |method: &str, path: &str, token: &str| {
         let url = format!("{}{path}", node.address());
         let (status, body) = ask(&url, method, token, r#"{"delay": "1h"}"#).await;
-        (status, body["error"]["code"].as_str().unwrap_or("").to_owned())
+        (
+            status,
+            body["error"]["code"].as_str().unwrap_or("").to_owned(),
+        )
     };
     for (method, path, token, status, code) in [
         ("GET", "/", "", 200, ""),
@@ -36,22 +39,38 @@ async fn tokens_read_or_write_and_are_exchanged_without_a_restart() {
         ("POST", "/", "", 401, "unauthorized"),
         ("POST", "/v1/jobs", "", 401, "unauthorized"),
         ("POST", "/v1/jobs", READ, 403, "forbidden"),
-        ("DELETE", "/v1/jobs/1-0000000000000000", READ, 403, "forbidden"),
+        (
+            "DELETE",
+            "/v1/jobs/1-0000000000000000",
+            READ,
+            403,
+            "forbidden",
+        ),
         ("POST", "/v1/jobs", WRITE, 201, ""),
         ("POST", "/none", "", 401, "unauthorized"),
     ] {
         let answer = asks(method, path, token).await;
-        assert_eq!(answer, (status, code.to_owned()), "{method} {path} `{token}`");
+        assert_eq!(
+            answer,
+            (status, code.to_owned()),
+            "{method} {path} `{token}`"
+        );
     }
     let client = node.client().with_token(WRITE);
-    client.create(json!(1), When::After(MS), None).await.unwrap();
+    client
+        .create(json!(1), When::After(MS), None)
+        .await
+        .unwrap();
 
     // A file that cannot be used changes nothing, a good one does.
     std::fs::write(file.path(), "write short").unwrap();
     tokio::time::sleep(1_100 * MS).await;
     assert_eq!(asks("GET", "/v1/jobs", READ).await.0, 200);
     std::fs::write(file.path(), "write another-0123456789").unwrap();
-    until("the old token is refused", async || asks("GET", "/v1/jobs", READ).await.0 == 401).await;
+    until("the old token is refused", async || {
+        asks("GET", "/v1/jobs", READ).await.0 == 401
+    })
+    .await;
     assert_eq!(asks("POST", "/v1/jobs", "another-0123456789").await.0, 201);
 }
 
@@ -78,7 +97,10 @@ async fn limits_refuse_new_jobs_with_429_until_there_is_room() {
     .await;
     scene.collect(&ids[..4]).await;
     scene.store.cancel(&ids[4]).await.unwrap();
-    until("there is room again", async || node.creates().await.0 == 201).await;
+    until("there is room again", async || {
+        node.creates().await.0 == 201
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,15 +110,25 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
     for _ in 0..3 {
         node.post("/v1/jobs", json!({ "delay_ms": 1 })).await;
     }
-    until("three have fired", async || scene.store.overview().await.unwrap().unread == 3).await;
+    until("three have fired", async || {
+        scene.store.overview().await.unwrap().unread == 3
+    })
+    .await;
     let first = node.post("/v1/deliveries?wait=5s&hold=1s", "").await["deliveries"][0].clone();
     tokio::time::sleep(1_200 * MS).await;
     let mut taken = Vec::new();
     while taken.len() < 3 {
         taken.extend(node.take("").await);
     }
-    let again: Vec<&Value> = taken.iter().filter(|one| one["id"] == first["id"]).collect();
-    assert_eq!((again.len(), &again[0]["attempt"]), (1, &json!(2)), "the first one came again");
+    let again: Vec<&Value> = taken
+        .iter()
+        .filter(|one| one["id"] == first["id"])
+        .collect();
+    assert_eq!(
+        (again.len(), &again[0]["attempt"]),
+        (1, &json!(2)),
+        "the first one came again"
+    );
     let body = json!({ "receipts": [again[0]["receipt"]], "dead": true });
     node.post("/v1/deliveries/nack", body).await;
     for (name, value) in [
@@ -112,16 +144,28 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
         ("lag_seconds", 0.0),
         ("leases_lost_total", 0.0),
         ("redis_up", 1.0),
-        (r#"http_seconds_count{method="POST",route="/v1/deliveries/nack",status="200"}"#, 1.0),
+        (
+            r#"http_seconds_count{method="POST",route="/v1/deliveries/nack",status="200"}"#,
+            1.0,
+        ),
     ] {
         assert_eq!(node.metric(name).await, value, "{name}");
     }
     assert!((1.2..60.0).contains(&node.metric("unacknowledged_age_seconds").await));
     node.ask("POST", "/v1/jobs", "{}").await;
     assert_eq!(node.metric("refused_total").await, 1.0);
-    assert!(node.get("/metrics").await.as_str().unwrap().ends_with("# EOF\n"));
+    assert!(
+        node.get("/metrics")
+            .await
+            .as_str()
+            .unwrap()
+            .ends_with("# EOF\n")
+    );
     let health = node.get("/healthz").await;
-    assert_eq!((&health["redis"], &health["partitions"]), (&json!("up"), &json!(4)));
+    assert_eq!(
+        (&health["redis"], &health["partitions"]),
+        (&json!("up"), &json!(4))
+    );
     assert_eq!(health["append_only_file"], "everysec");
 }
 
@@ -140,16 +184,27 @@ async fn jobs_are_listed_by_state_key_and_time() {
         node.post("/v1/jobs", body).await;
     }
     scene.fill(20, MS).await;
-    until("twenty have fired", async || scene.store.overview().await.unwrap().unread == 20).await;
+    until("twenty have fired", async || {
+        scene.store.overview().await.unwrap().unread == 20
+    })
+    .await;
     // Some wait for a consumer, the others are held by one.
     assert!(!node.post("/v1/deliveries?max=8", "").await["deliveries"][0].is_null());
     let count = async |query: &str, limit: usize| {
         let (mut ids, mut from) = (Vec::new(), String::new());
         loop {
-            let page = node.get(&format!("/v1/jobs?limit={limit}{query}{from}")).await;
+            let page = node
+                .get(&format!("/v1/jobs?limit={limit}{query}{from}"))
+                .await;
             let jobs = page["jobs"].as_array().unwrap();
-            assert!(jobs.len() <= limit && ids.len() <= 60, "{query}: pages without an end");
-            ids.extend(jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()));
+            assert!(
+                jobs.len() <= limit && ids.len() <= 60,
+                "{query}: pages without an end"
+            );
+            ids.extend(
+                jobs.iter()
+                    .map(|job| job["id"].as_str().unwrap().to_owned()),
+            );
             match page["next"].as_str() {
                 Some(next) => from = format!("&from={next}"),
                 None => break,
@@ -161,7 +216,11 @@ async fn jobs_are_listed_by_state_key_and_time() {
     };
     for limit in [1, 7, 60, 1000] {
         assert_eq!(count("", limit).await, 60, "in pages of {limit}");
-        assert_eq!(count("&state=fired", limit).await, 20, "in pages of {limit}");
+        assert_eq!(
+            count("&state=fired", limit).await,
+            20,
+            "in pages of {limit}"
+        );
         let range = format!("&after_ms={}&before_ms={}", hour + 1, hour + 3);
         assert_eq!(count(&range, limit).await, 40, "in pages of {limit}");
         assert_eq!(count(&format!("&after_ms={}", hour + 3), limit).await, 0);
@@ -177,12 +236,22 @@ fn alerts_and_dashboard_name_metrics_that_exist() {
         include_str!("../../operations/alerts.yml"),
         include_str!("../../operations/dashboard.json"),
     );
-    assert!(serde_json::from_str::<Value>(board).unwrap()["panels"].as_array().unwrap().len() > 5);
+    assert!(
+        serde_json::from_str::<Value>(board).unwrap()["panels"]
+            .as_array()
+            .unwrap()
+            .len()
+            > 5
+    );
     let source = include_str!("../../src/metrics.rs");
     let names: Vec<&str> = [alerts, board]
         .iter()
         .flat_map(|text| text.split("delayed_jobs_").skip(1))
-        .map(|rest| rest.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap())
+        .map(|rest| {
+            rest.split(|c: char| !c.is_ascii_lowercase() && c != '_')
+                .next()
+                .unwrap()
+        })
         .collect();
     assert!(names.len() > 15, "{names:?}");
     for name in names {
@@ -195,13 +264,16 @@ fn alerts_and_dashboard_name_metrics_that_exist() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_has_one_line_for_an_event_of_many_partitions() {
     let mut scene = Scene::with(|settings| settings.partitions = 16).await;
-    let mut node = serve(&scene.redis.url(), &["--lease", "900ms", "--patience", "300ms"])
-        .env("RUST_LOG", "delayed_jobs=info")
-        .env("NO_COLOR", "1")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut node = serve(
+        &scene.redis.url(),
+        &["--lease", "900ms", "--patience", "300ms"],
+    )
+    .env("RUST_LOG", "delayed_jobs=info")
+    .env("NO_COLOR", "1")
+    .stdout(Stdio::null())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
     scene.shared_by(1).await;
     scene.redis.kill().await.unwrap();
     tokio::time::sleep(2_500 * MS).await;
@@ -212,12 +284,19 @@ async fn the_log_has_one_line_for_an_event_of_many_partitions() {
     let log = String::from_utf8(node.wait_with_output().await.unwrap().stderr).unwrap();
     let told = |what: &str| -> Vec<usize> {
         let told = log.lines().filter_map(|line| line.split_once(what));
-        told.map(|(_, count)| count.trim().parse().expect("a number")).collect()
+        told.map(|(_, count)| count.trim().parse().expect("a number"))
+            .collect()
     };
     // A beat may lie between the ends of two leases, as between their beginnings.
-    for (what, times) in [("acquired partitions=", 2), ("leases have run out partitions=", 1)] {
+    for (what, times) in [
+        ("acquired partitions=", 2),
+        ("leases have run out partitions=", 1),
+    ] {
         let told = told(what);
-        assert!(told.len() <= 2 * times && told.iter().sum::<usize>() == 16 * times, "{log}");
+        assert!(
+            told.len() <= 2 * times && told.iter().sum::<usize>() == 16 * times,
+            "{log}"
+        );
     }
     for what in ["no beat until this ends", "Redis answers again"] {
         assert_eq!(log.matches(what).count(), 1, "{log}");

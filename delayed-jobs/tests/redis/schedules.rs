@@ -10,7 +10,12 @@ use crate::support::{MS, Scene, now_ms};
 
 fn every(name: &str, ms: u32, payload: &str) -> NewSchedule {
     let recurrence = Recurrence::every(ms * MS).unwrap();
-    NewSchedule { name: name.to_owned(), recurrence, payload: payload.to_owned(), retry: None }
+    NewSchedule {
+        name: name.to_owned(),
+        recurrence,
+        payload: payload.to_owned(),
+        retry: None,
+    }
 }
 
 /// Takes and acknowledges for a while.
@@ -33,37 +38,73 @@ async fn a_schedule_comes_again_and_again_until_it_is_ended() {
     let (status, made) = node.ask("PUT", tea, &body).await;
     assert_eq!((status, &made["changed"]), (201, &json!(true)), "{made}");
     let (status, again) = node.ask("PUT", tea, &body).await;
-    assert_eq!((status, &again["changed"]), (200, &json!(false)), "the same one again");
+    assert_eq!(
+        (status, &again["changed"]),
+        (200, &json!(false)),
+        "the same one again"
+    );
     let all = collect_for(&scene, 2_100 * MS).await;
     let due: Vec<u64> = all.iter().map(|one| one.due_ms).collect();
     assert_eq!(json!(due[0]), made["next_ms"]);
     assert!(due.len() >= 8, "{due:?}");
-    assert!(due.windows(2).all(|pair| pair[1] - pair[0] == 200), "{due:?}");
-    assert!(all.iter().all(|one| one.fired_ms >= one.due_ms && one.max_attempts == 2));
-    assert_eq!((all[0].schedule.as_deref(), all[0].payload.as_str()), (Some("tea"), "\"tea\""));
+    assert!(
+        due.windows(2).all(|pair| pair[1] - pair[0] == 200),
+        "{due:?}"
+    );
+    assert!(
+        all.iter()
+            .all(|one| one.fired_ms >= one.due_ms && one.max_attempts == 2)
+    );
+    assert_eq!(
+        (all[0].schedule.as_deref(), all[0].payload.as_str()),
+        (Some("tea"), "\"tea\"")
+    );
 
     // Another recurrence takes the place of the first one.
     let body = json!({ "cron": "* * * * * *", "timezone": "Asia/Tokyo", "payload": "rice" });
     let (status, changed) = node.ask("PUT", tea, body).await;
-    assert_eq!((status, &changed["changed"]), (200, &json!(true)), "{changed}");
+    assert_eq!(
+        (status, &changed["changed"]),
+        (200, &json!(true)),
+        "{changed}"
+    );
     let now = now_ms();
     let all = collect_for(&scene, 3_100 * MS).await;
     let (rice, tea_left): (Vec<_>, Vec<_>) =
         all.iter().partition(|one| one.payload.contains("rice"));
     let due: Vec<u64> = rice.iter().map(|one| one.due_ms).collect();
-    assert!(due.len() >= 2 && due.iter().all(|due| due % 1000 == 0), "{due:?}");
-    assert!(due.windows(2).all(|pair| pair[1] - pair[0] == 1000), "{due:?}");
-    assert!(tea_left.iter().all(|one| one.due_ms <= now), "the first one has not ended: {all:?}");
+    assert!(
+        due.len() >= 2 && due.iter().all(|due| due % 1000 == 0),
+        "{due:?}"
+    );
+    assert!(
+        due.windows(2).all(|pair| pair[1] - pair[0] == 1000),
+        "{due:?}"
+    );
+    assert!(
+        tea_left.iter().all(|one| one.due_ms <= now),
+        "the first one has not ended: {all:?}"
+    );
 
     for one in [&node.get(tea).await, &node.get(url).await["schedules"][0]] {
         assert_eq!(one["recurrence"], "cron Asia/Tokyo * * * * * *");
-        assert_eq!((&one["payload"], &one["name"]), (&json!("rice"), &json!("tea")));
+        assert_eq!(
+            (&one["payload"], &one["name"]),
+            (&json!("rice"), &json!("tea"))
+        );
     }
     for (method, status) in [("DELETE", 200), ("DELETE", 404), ("GET", 404)] {
         assert_eq!(node.ask(method, tea, "").await.0, status);
     }
-    assert_eq!(node.get("/v1/overview").await["pending"], 0, "its job that was to come is gone");
-    assert_eq!(node.get(url).await, json!({ "schedules": [], "next": null }));
+    assert_eq!(
+        node.get("/v1/overview").await["pending"],
+        0,
+        "its job that was to come is gone"
+    );
+    assert_eq!(
+        node.get(url).await,
+        json!({ "schedules": [], "next": null })
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +115,11 @@ async fn schedules_survive_killed_nodes_and_no_occurrence_is_doubled() {
     let mut phases = HashMap::new();
     for n in 0..8 {
         let name = format!("s{n}");
-        let (scheduled, first) = scene.store.schedule(&every(&name, 150, &name)).await.unwrap();
+        let (scheduled, first) = scene
+            .store
+            .schedule(&every(&name, 150, &name))
+            .await
+            .unwrap();
         assert_eq!(scheduled, Scheduled::Created);
         phases.insert(name, first);
     }
@@ -90,12 +135,20 @@ async fn schedules_survive_killed_nodes_and_no_occurrence_is_doubled() {
     let mut seen = HashMap::new();
     for one in all {
         let name = one.schedule.clone().unwrap();
-        assert_eq!((one.due_ms - phases[&name]) % 150, 0, "{name} has lost its phase");
+        assert_eq!(
+            (one.due_ms - phases[&name]) % 150,
+            0,
+            "{name} has lost its phase"
+        );
         let id = seen.entry((name, one.due_ms)).or_insert(one.id.clone());
         assert_eq!(*id, one.id, "doubled");
     }
     for (name, first) in phases {
-        let due: Vec<u64> = seen.keys().filter(|key| key.0 == name).map(|key| key.1).collect();
+        let due: Vec<u64> = seen
+            .keys()
+            .filter(|key| key.0 == name)
+            .map(|key| key.1)
+            .collect();
         assert!(due.contains(&first) && due.len() >= 8, "{name}: {due:?}");
         let last = due.iter().max().unwrap();
         assert!(last - first > 4_500, "{name} has ended: {due:?}");
@@ -126,7 +179,11 @@ async fn two_nodes_that_believe_in_the_same_moment_make_one_job() {
 async fn a_schedule_goes_on_after_one_of_its_jobs_was_cancelled() {
     // The first job is beyond the window when it is cancelled.
     let (scene, _node) = Scene::served_with(|settings| settings.window = 1_000 * MS).await;
-    let (_, first) = scene.store.schedule(&every("tea", 1_800, "x")).await.unwrap();
+    let (_, first) = scene
+        .store
+        .schedule(&every("tea", 1_800, "x"))
+        .await
+        .unwrap();
     let job = scene.store.get_schedule("tea").await.unwrap().job;
     scene.store.cancel(&job).await.unwrap();
     let all = collect_for(&scene, 4_200 * MS).await;

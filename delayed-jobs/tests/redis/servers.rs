@@ -16,7 +16,11 @@ async fn all_nodes_must_agree() {
     let said = refused(scene.settings.clone()).await;
     assert!(said.contains("has layout 9, not 1"), "{said}");
     let _: u64 = say(&scene.redis, "HSET jobs:settings layout 1").await;
-    let said = refused(Settings { window: 9_000 * MS, ..scene.settings }).await;
+    let said = refused(Settings {
+        window: 9_000 * MS,
+        ..scene.settings
+    })
+    .await;
     assert!(said.contains("has window_ms 30000, not 9000"), "{said}");
 }
 
@@ -38,7 +42,10 @@ async fn an_old_redis_is_refused_with_the_version_that_is_needed() {
         }
     });
     let refused = Store::open(settings_of(url)).await.unwrap_err().to_string();
-    assert!(refused.contains("Redis before 7.0 is too old: 7.0 or newer is needed"), "{refused}");
+    assert!(
+        refused.contains("Redis before 7.0 is too old: 7.0 or newer is needed"),
+        "{refused}"
+    );
     server.abort();
 }
 
@@ -47,7 +54,9 @@ async fn works<R>(scene: &Scene<R>, node: &Api) {
     let client = node.client();
     let mut ids = Vec::new();
     for n in 0..50 {
-        let made = client.create(json!(n), When::After(50 * MS), Some(&format!("k{n}"))).await;
+        let made = client
+            .create(json!(n), When::After(50 * MS), Some(&format!("k{n}")))
+            .await;
         ids.push(made.unwrap().id);
     }
     scene.collect(&ids).await;
@@ -60,29 +69,48 @@ async fn tls_with_an_own_authority_and_a_client_certificate_works() {
     let authority = rcgen::KeyPair::generate().unwrap();
     let mut of_authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
     of_authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    std::fs::write(file("ca.pem"), of_authority.self_signed(&authority).unwrap().pem()).unwrap();
+    std::fs::write(
+        file("ca.pem"),
+        of_authority.self_signed(&authority).unwrap().pem(),
+    )
+    .unwrap();
     let issuer = rcgen::Issuer::new(of_authority, authority);
     for name in ["server", "client"] {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut of_one = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        of_one.distinguished_name.push(rcgen::DnType::CommonName, name);
+        of_one
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, name);
         let signed = of_one.signed_by(&key, &issuer).unwrap();
         std::fs::write(file(&format!("{name}.pem")), signed.pem()).unwrap();
         std::fs::write(file(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
     let plain = RedisProcess::start(&[]).await.unwrap();
     let port = plain.port() + 1;
-    for (name, pem) in [("cert", "server.pem"), ("key", "server.key"), ("ca-cert", "ca.pem")] {
-        let _: () =
-            say(&plain, &format!("CONFIG SET tls-{name}-file {}", file(pem).display())).await;
+    for (name, pem) in [
+        ("cert", "server.pem"),
+        ("key", "server.key"),
+        ("ca-cert", "ca.pem"),
+    ] {
+        let _: () = say(
+            &plain,
+            &format!("CONFIG SET tls-{name}-file {}", file(pem).display()),
+        )
+        .await;
     }
     let _: () = say(&plain, &format!("CONFIG SET tls-port {port}")).await;
     let mut settings = settings_of(format!("rediss://127.0.0.1:{port}"));
     let refused = Store::open(settings.clone()).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Away(_)), "an authority that nobody knows: {refused}");
+    assert!(
+        matches!(refused, StoreError::Away(_)),
+        "an authority that nobody knows: {refused}"
+    );
     settings.redis_ca = Some(file("ca.pem"));
     let refused = Store::open(settings.clone()).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Away(_)), "no certificate of the client: {refused}");
+    assert!(
+        matches!(refused, StoreError::Away(_)),
+        "no certificate of the client: {refused}"
+    );
     (settings.redis_cert, settings.redis_key) =
         (Some(file("client.pem")), Some(file("client.key")));
     let scene = Scene::of(plain, settings).await;
@@ -124,10 +152,15 @@ async fn a_user_with_the_documented_rights_is_enough_and_less_is_said() {
     // A new password is taken from the file, without a restart.
     acl(&scene.redis, "+eval resetpass >4567").await;
     let _: u64 = say(&scene.redis, "CLIENT KILL USER worker").await;
-    until("the old password is refused", async || node.health().await == (503, json!("denied")))
-        .await;
+    until("the old password is refused", async || {
+        node.health().await == (503, json!("denied"))
+    })
+    .await;
     std::fs::write(password.path(), "4567").unwrap();
-    until("the new one is taken", async || node.creates().await.0 == 201).await;
+    until("the new one is taken", async || {
+        node.creates().await.0 == 201
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,8 +171,15 @@ async fn a_full_redis_accepts_nothing_and_still_fires_and_ends_jobs() {
     let _: () = say(&scene.redis, "CONFIG SET maxmemory 1").await;
     assert_eq!(node.creates().await, (503, json!("redis_full")));
     assert_eq!(node.health().await, (503, json!("full")));
-    assert!(matches!(scene.store.create(job("x", MS)).await, Err(StoreError::Full(_))));
-    scene.store.reschedule(&moved, When::After(MS), None).await.unwrap();
+    assert!(matches!(
+        scene.store.create(job("x", MS)).await,
+        Err(StoreError::Full(_))
+    ));
+    scene
+        .store
+        .reschedule(&moved, When::After(MS), None)
+        .await
+        .unwrap();
     ids.push(moved);
     scene.collect(&ids).await;
     assert_eq!(scene.store.overview().await.unwrap().unacknowledged, 0);
@@ -151,10 +191,18 @@ async fn a_full_redis_accepts_nothing_and_still_fires_and_ends_jobs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_three_keeps_the_partitions_apart() {
     let start = || RedisProcess::start(&["--cluster-enabled", "yes"]);
-    let servers = [start().await.unwrap(), start().await.unwrap(), start().await.unwrap()];
+    let servers = [
+        start().await.unwrap(),
+        start().await.unwrap(),
+        start().await.unwrap(),
+    ];
     for (server, slots) in servers.iter().zip(["0 5461", "5462 10922", "10923 16383"]) {
         let _: () = say(server, &format!("CLUSTER ADDSLOTSRANGE {slots}")).await;
-        let _: () = say(server, &format!("CLUSTER MEET 127.0.0.1 {}", servers[0].port())).await;
+        let _: () = say(
+            server,
+            &format!("CLUSTER MEET 127.0.0.1 {}", servers[0].port()),
+        )
+        .await;
     }
     until("the cluster is complete", async || {
         let mut complete = true;
@@ -174,7 +222,13 @@ async fn a_cluster_of_three_keeps_the_partitions_apart() {
     let scene = Scene::of(servers, settings).await;
     let node = scene.node().await;
     works(&scene, &node).await;
-    assert_eq!(node.get("/v1/overview").await["partitions"].as_array().unwrap().len(), 16);
+    assert_eq!(
+        node.get("/v1/overview").await["partitions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        16
+    );
     for server in &scene.redis {
         let keys: u64 = say(server, "DBSIZE").await;
         assert!(keys > 5, "a server of the cluster has {keys} keys");
@@ -182,7 +236,11 @@ async fn a_cluster_of_three_keeps_the_partitions_apart() {
     assert_eq!(node.health().await, (200, json!("up")));
     // A cluster refuses a script that touches keys of two slots: the steps that `works` does not take.
     for far in scene.fill(20, HOUR).await {
-        scene.store.reschedule(&far, When::After(HOUR), None).await.unwrap();
+        scene
+            .store
+            .reschedule(&far, When::After(HOUR), None)
+            .await
+            .unwrap();
         scene.store.cancel(&far).await.unwrap();
         scene.store.get(&far).await.unwrap();
     }
@@ -192,7 +250,11 @@ async fn a_cluster_of_three_keeps_the_partitions_apart() {
         let one = [consumer.next().await];
         consumer.extend(&one, HOUR).await.unwrap();
         consumer.fail(&one, "it fails").await.unwrap();
-        scene.store.reschedule(&id, When::At(0), None).await.unwrap();
+        scene
+            .store
+            .reschedule(&id, When::At(0), None)
+            .await
+            .unwrap();
     }
 }
 
@@ -200,14 +262,19 @@ async fn a_cluster_of_three_keeps_the_partitions_apart() {
 async fn a_failover_by_sentinel_is_followed() {
     let group = RedisGroup::start().await.unwrap();
     let of_group = group.settings();
-    let settings =
-        Settings { redis_sentinel: of_group.redis_sentinel, ..settings_of(of_group.redis) };
+    let settings = Settings {
+        redis_sentinel: of_group.redis_sentinel,
+        ..settings_of(of_group.redis)
+    };
     let mut scene = Scene::of(group, settings).await;
     let node = scene.node().await;
     works(&scene, &node).await;
     let ids = scene.fill(100, 6_000 * MS).await;
     scene.redis.fail_over().await.unwrap();
-    until("jobs are accepted by the new master", async || node.creates().await.0 == 201).await;
+    until("jobs are accepted by the new master", async || {
+        node.creates().await.0 == 201
+    })
+    .await;
     let role: redis::Value = say(scene.redis.replica(), "ROLE").await;
     assert!(format!("{role:?}").contains("master"), "{role:?}");
     scene.collect(&ids).await;
@@ -217,7 +284,9 @@ async fn a_failover_by_sentinel_is_followed() {
 /// `delayed-jobs serve` at any port.
 pub(crate) fn serve(redis: &str, more: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis]).args(more);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--redis", redis])
+        .args(more);
     command.kill_on_drop(true);
     command
 }
@@ -234,11 +303,19 @@ async fn a_node_that_cannot_work_says_why_and_ends() {
     };
     let (good, short) = (file("good", "a key of the tests"), file("short", "x"));
     let (no_base64, none) = (file("no-base64", "whsec_???"), "/none".to_owned());
-    let (misspelt, list) = (file("misspelt", "leese = '5s'"), file("list", "lease = [1]"));
+    let (misspelt, list) = (
+        file("misspelt", "leese = '5s'"),
+        file("list", "lease = [1]"),
+    );
     let (webhook, secret, redis) = ("--webhook-url", "--webhook-secret-file", scene.redis.url());
     for (redis, more, code, hint) in [
         ("redis://127.0.0.1:1", &[][..], 3, "Redis is away"),
-        (&locked.url(), &["--redis-password", "123"], 3, "Redis denies access"),
+        (
+            &locked.url(),
+            &["--redis-password", "123"],
+            3,
+            "Redis denies access",
+        ),
         (&redis, &["--lease", "99ms"], 2, "100 ms or more"),
         (&redis, &["--namespace", "a b"], 2, "letters"),
         (&redis, &["--partitions", "0"], 2, "1 to 4096"),
@@ -246,21 +323,48 @@ async fn a_node_that_cannot_work_says_why_and_ends() {
         (&redis, &["--patience", "0s"], 2, "patience"),
         (&redis, &["--config", &none], 2, "/none"),
         (&redis, &["--config", &good], 2, "line 1"),
-        (&redis, &["--config", &misspelt], 2, "misspelt: there is no setting `leese`"),
+        (
+            &redis,
+            &["--config", &misspelt],
+            2,
+            "misspelt: there is no setting `leese`",
+        ),
         (&redis, &["--config", &list], 2, "`lease` must be"),
-        (&redis, &[webhook, "ftp://x", secret, &good], 2, "not a URL of http"),
-        (&redis, &[webhook, "http://x", secret, &short], 2, "16 bytes"),
-        (&redis, &[webhook, "http://x", secret, &no_base64], 2, "after `whsec_`"),
+        (
+            &redis,
+            &[webhook, "ftp://x", secret, &good],
+            2,
+            "not a URL of http",
+        ),
+        (
+            &redis,
+            &[webhook, "http://x", secret, &short],
+            2,
+            "16 bytes",
+        ),
+        (
+            &redis,
+            &[webhook, "http://x", secret, &no_base64],
+            2,
+            "after `whsec_`",
+        ),
         (&redis, &[webhook, "http://x", secret, &none], 2, "/none"),
         (&redis, &[webhook, "http://x"], 2, "webhook-secret-file"),
     ] {
         let output = tokio::time::timeout(20_000 * MS, serve(redis, more).output());
         let output = output.await.expect("a refusal").unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(code) && said.contains(hint), "{more:?}: {said}");
+        assert!(
+            output.status.code() == Some(code) && said.contains(hint),
+            "{more:?}: {said}"
+        );
     }
     // The password comes by the environment, because others see the command line.
     let password = Some("0123".to_owned().into());
-    let node = node(&Settings { redis_password: password, ..settings_of(locked.url()) }).await;
+    let node = node(&Settings {
+        redis_password: password,
+        ..settings_of(locked.url())
+    })
+    .await;
     assert_eq!(node.health().await, (200, json!("up")));
 }

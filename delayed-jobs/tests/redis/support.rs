@@ -24,7 +24,13 @@ pub(crate) struct Scene<R = RedisProcess> {
 
 /// Short leases, few partitions.
 pub(crate) fn settings_of(redis: String) -> Settings {
-    Settings { redis, partitions: 4, lease: 900 * MS, patience: 300 * MS, ..Settings::default() }
+    Settings {
+        redis,
+        partitions: 4,
+        lease: 900 * MS,
+        patience: 300 * MS,
+        ..Settings::default()
+    }
 }
 
 impl Scene {
@@ -33,7 +39,9 @@ impl Scene {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        let redis = RedisProcess::start(&[]).await.unwrap_or_else(|error| panic!("{error}"));
+        let redis = RedisProcess::start(&[])
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
         let mut settings = settings_of(redis.url());
         change(&mut settings);
         Self::of(redis, settings).await
@@ -55,7 +63,11 @@ impl Scene {
 impl<R> Scene<R> {
     pub(crate) async fn of(redis: R, settings: Settings) -> Self {
         let store = Store::open(settings.clone()).await.unwrap();
-        Self { redis, settings, store }
+        Self {
+            redis,
+            settings,
+            store,
+        }
     }
 
     /// Starts a node in a process of its own.
@@ -64,7 +76,9 @@ impl<R> Scene<R> {
     }
 
     pub(crate) async fn consumer(&self) -> Consumer {
-        Consumer::connect(self.settings.clone(), 60_000 * MS).await.unwrap()
+        Consumer::connect(self.settings.clone(), 60_000 * MS)
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn create(&self, new: NewJob) -> JobId {
@@ -79,7 +93,10 @@ impl<R> Scene<R> {
     pub(crate) async fn fill(&self, count: u32, within: Duration) -> Vec<JobId> {
         let mut ids = Vec::new();
         for n in 0..count {
-            ids.push(self.create(job(&format!("job {n}"), within * n / count)).await);
+            ids.push(
+                self.create(job(&format!("job {n}"), within * n / count))
+                    .await,
+            );
         }
         ids
     }
@@ -93,7 +110,11 @@ impl<R> Scene<R> {
     pub(crate) async fn holders(&self) -> HashMap<String, usize> {
         let mut holders = HashMap::new();
         if let Ok(overview) = self.store.overview().await {
-            for one in overview.partitions.into_iter().filter(|one| !one.node.is_empty()) {
+            for one in overview
+                .partitions
+                .into_iter()
+                .filter(|one| !one.node.is_empty())
+            {
                 *holders.entry(one.node).or_default() += 1;
             }
         }
@@ -121,7 +142,12 @@ impl Scene {
         let read = |name| std::fs::read_to_string(format!("{folder}/{name}.lua")).unwrap();
         let script = redis::Script::new(&(read("common") + &read(name)));
         let mut connection = connection(&self.redis).await;
-        script.key("jobs:{0}").arg(args).invoke_async(&mut connection).await.unwrap()
+        script
+            .key("jobs:{0}")
+            .arg(args)
+            .invoke_async(&mut connection)
+            .await
+            .unwrap()
     }
 }
 
@@ -137,7 +163,10 @@ pub(crate) async fn say<T: FromRedisValue>(redis: &RedisProcess, words: &str) ->
     for word in words {
         command.arg(word);
     }
-    command.query_async(&mut connection(redis).await).await.unwrap()
+    command
+        .query_async(&mut connection(redis).await)
+        .await
+        .unwrap()
 }
 
 /// A node in a process of its own, and its interface.
@@ -156,21 +185,28 @@ pub(crate) async fn node(settings: &Settings) -> Api {
 }
 
 pub(crate) async fn node_of(program: &Path, settings: &Settings) -> Api {
-    Api(NodeProcess::start(program, settings, "127.0.0.1:0").await.unwrap())
+    Api(NodeProcess::start(program, settings, "127.0.0.1:0")
+        .await
+        .unwrap())
 }
 
 /// A request to a node, with a token if there is one. An answer that is no JSON is a text.
 pub(crate) async fn ask(url: &str, method: &str, token: &str, body: impl ToString) -> (u16, Value) {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     // A client per runtime: connections end with the runtime that made them.
-    let mut request = reqwest::Client::new().request(method, url).body(body.to_string());
+    let mut request = reqwest::Client::new()
+        .request(method, url)
+        .body(body.to_string());
     if !token.is_empty() {
         request = request.bearer_auth(token);
     }
     let answer = request.send().await.unwrap();
     let status = answer.status().as_u16();
     let text = answer.text().await.unwrap();
-    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    (
+        status,
+        serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    )
 }
 
 impl Api {
@@ -206,12 +242,15 @@ impl Api {
 
     /// What has fired, after at most 5 s.
     pub(crate) async fn take(&self, more: &str) -> Vec<Value> {
-        let answer = self.post(&format!("/v1/deliveries?wait=5s&max=64{more}"), "").await;
+        let answer = self
+            .post(&format!("/v1/deliveries?wait=5s&max=64{more}"), "")
+            .await;
         answer["deliveries"].as_array().unwrap().clone()
     }
 
     pub(crate) async fn job(&self, id: &Value) -> Value {
-        self.get(&format!("/v1/jobs/{}", id.as_str().unwrap())).await
+        self.get(&format!("/v1/jobs/{}", id.as_str().unwrap()))
+            .await
     }
 
     pub(crate) async fn has_state(&self, id: &Value, state: &str) -> bool {
@@ -233,9 +272,12 @@ impl Api {
     pub(crate) async fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").await;
         let text = text.as_str().unwrap();
-        let line =
-            text.lines().find_map(|line| line.strip_prefix(&format!("delayed_jobs_{name} ")));
-        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("delayed_jobs_{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {text}"))
+            .parse()
+            .unwrap()
     }
 }
 
@@ -262,7 +304,10 @@ pub(crate) async fn collect(
         };
         let batch = [vec![one], consumer.more()].concat();
         for one in &batch {
-            assert!(one.fired_ms >= one.due_ms && now_ms() >= one.due_ms, "early: {one:?}");
+            assert!(
+                one.fired_ms >= one.due_ms && now_ms() >= one.due_ms,
+                "early: {one:?}"
+            );
         }
         consumer.acknowledge(&batch).await.unwrap();
         for one in batch {

@@ -32,7 +32,11 @@ type Shared = Arc<Mutex<Seen>>;
 fn is_signed(headers: &HeaderMap, body: &str) -> bool {
     let header = |name: &str| headers[name].to_str().unwrap();
     let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).unwrap();
-    let signed = format!("{}.{}.{body}", header("webhook-id"), header("webhook-timestamp"));
+    let signed = format!(
+        "{}.{}.{body}",
+        header("webhook-id"),
+        header("webhook-timestamp")
+    );
     mac.update(signed.as_bytes());
     header("webhook-signature") == format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
@@ -46,7 +50,8 @@ async fn receive(State(seen): State<Shared>, headers: HeaderMap, body: String) -
     let payload = job["payload"].as_str().unwrap().to_owned();
     {
         let mut seen = seen.lock().unwrap();
-        seen.attempts.insert(payload.clone(), job["attempt"].as_u64().unwrap());
+        seen.attempts
+            .insert(payload.clone(), job["attempt"].as_u64().unwrap());
         seen.under_way += usize::from(payload.starts_with("many"));
         seen.most_under_way = seen.most_under_way.max(seen.under_way);
     }
@@ -72,11 +77,18 @@ async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
     let seen = Shared::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/jobs", listener.local_addr().unwrap());
-    let router = Router::new().route("/jobs", post(receive)).with_state(Arc::clone(&seen));
+    let router = Router::new()
+        .route("/jobs", post(receive))
+        .with_state(Arc::clone(&seen));
     tokio::spawn(axum::serve(listener, router).into_future());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("{KEY}\n")).unwrap();
-    let secret = ["--webhook-url", &url, "--webhook-secret-file", file.path().to_str().unwrap()];
+    let secret = [
+        "--webhook-url",
+        &url,
+        "--webhook-secret-file",
+        file.path().to_str().unwrap(),
+    ];
     let limits = ["--webhook-timeout", "1500ms", "--webhook-concurrency", "3"];
     let more = [&secret[..], &limits].concat();
     let _pushing = serve(&scene.redis.url(), &more).spawn().unwrap();
@@ -96,18 +108,35 @@ async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
         ("slow", "done", 2),
     ] {
         let id = &ids[payload];
-        until(&format!("{payload} is {state}"), async || node.has_state(id, state).await).await;
+        until(&format!("{payload} is {state}"), async || {
+            node.has_state(id, state).await
+        })
+        .await;
         assert_eq!(node.job(id).await["attempts"], attempts, "{payload}");
-        assert_eq!(seen.lock().unwrap().attempts[payload], attempts, "{payload}");
+        assert_eq!(
+            seen.lock().unwrap().attempts[payload],
+            attempts,
+            "{payload}"
+        );
     }
-    assert_eq!(node.job(&ids["poison"]).await["reason"], "400 Bad Request: no such order");
+    assert_eq!(
+        node.job(&ids["poison"]).await["reason"],
+        "400 Bad Request: no such order"
+    );
     let busy = node.job(&ids["busy"]).await;
     let rest = busy["fired_ms"].as_u64().unwrap() - busy["created_ms"].as_u64().unwrap();
-    assert!(rest >= 1_000, "the receiver asked for one second, not for {rest} ms");
+    assert!(
+        rest >= 1_000,
+        "the receiver asked for one second, not for {rest} ms"
+    );
 
-    let many: Vec<Value> =
-        (0..20).map(|n| json!({ "payload": format!("many {n}"), "delay_ms": 100 })).collect();
+    let many: Vec<Value> = (0..20)
+        .map(|n| json!({ "payload": format!("many {n}"), "delay_ms": 100 }))
+        .collect();
     node.post("/v1/jobs/batch", json!({ "jobs": many })).await;
-    until("all are pushed", async || seen.lock().unwrap().attempts.len() == 25).await;
+    until("all are pushed", async || {
+        seen.lock().unwrap().attempts.len() == 25
+    })
+    .await;
     assert_eq!(seen.lock().unwrap().most_under_way, 3);
 }

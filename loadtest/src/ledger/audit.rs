@@ -17,7 +17,10 @@ impl Ledger {
         }
         for (index, slot) in self.slots.iter().enumerate() {
             let (life, phase) = slot.life();
-            let ticket = Ticket { slot: index as u32, life };
+            let ticket = Ticket {
+                slot: index as u32,
+                life,
+            };
             let fired = slot.fired() == life;
             match phase {
                 Phase::Pending if !fired => {
@@ -29,7 +32,13 @@ impl Ledger {
                 _ => {}
             }
         }
-        let Totals { accepted, cancelled, refused_full, refused_stopped, rescheduled } = *totals;
+        let Totals {
+            accepted,
+            cancelled,
+            refused_full,
+            refused_stopped,
+            rescheduled,
+        } = *totals;
         let (fired, returned) = (self.fired(), returned.len() as u64);
         let refused = refused_full + refused_stopped;
         // Refusals after `stop` may or may not count as rejections; those for lack of room must.
@@ -41,7 +50,11 @@ impl Ledger {
             ("ends of timers", ended, accepted),
             ("the engine's scheduled timers", stats.scheduled(), accepted),
             ("the engine's fired timers", stats.fired(), fired),
-            ("the engine's cancelled timers", stats.cancelled(), cancelled),
+            (
+                "the engine's cancelled timers",
+                stats.cancelled(),
+                cancelled,
+            ),
             ("the engine's returned timers", stats.returned(), returned),
             ("the engine's rescheduled timers", moved, rescheduled),
             ("the engine's rejected timers", stats.rejected, rejected),
@@ -78,10 +91,18 @@ impl Ledger {
             let what = format!("returned after it had ended (its slot is at life {life})");
             self.breach(Twice, ticket, &what);
         } else if phase != Phase::Pending {
-            self.breach(Twice, ticket, &format!("returned by stop after it was {phase:?}"));
+            self.breach(
+                Twice,
+                ticket,
+                &format!("returned by stop after it was {phase:?}"),
+            );
         } else if slot.fired() == life {
             slot.set_phase(life, Phase::Judged);
-            self.breach(Twice, ticket, "returned by stop although its handler had run");
+            self.breach(
+                Twice,
+                ticket,
+                "returned by stop although its handler had run",
+            );
         } else {
             slot.set_phase(life, Phase::Returned);
         }
@@ -135,7 +156,13 @@ mod tests {
             let ledger_clock = LedgerClock::Manual(clock.clone());
             let (ledger, mut writers) = Ledger::open(ledger_clock, 1, 4, 1).unwrap();
             let (writer, totals) = (writers.remove(0), Totals::default());
-            Self { ledger, writer, clock, totals, returned: Vec::new() }
+            Self {
+                ledger,
+                writer,
+                clock,
+                totals,
+                returned: Vec::new(),
+            }
         }
 
         fn schedule(&mut self) -> Ticket {
@@ -197,11 +224,23 @@ mod tests {
     #[test]
     fn honest_runs_are_ok() {
         for (steps, balance) in [
-            (&[Fire, Reap, Another][..], "accepted 2 = fired 1 + cancelled 0 + returned 1"),
-            (&[Cancel, Another, Another], "accepted 3 = fired 0 + cancelled 1 + returned 2"),
+            (
+                &[Fire, Reap, Another][..],
+                "accepted 2 = fired 1 + cancelled 0 + returned 1",
+            ),
+            (
+                &[Cancel, Another, Another],
+                "accepted 3 = fired 0 + cancelled 1 + returned 2",
+            ),
             (&[Refuse], "accepted 0 = fired 0 + cancelled 0 + returned 0"),
-            (&[Moving(500), Fire], "accepted 1 = fired 1 + cancelled 0 + returned 0"),
-            (&[Moved(500), At(500), Fire], "accepted 1 = fired 1 + cancelled 0 + returned 0"),
+            (
+                &[Moving(500), Fire],
+                "accepted 1 = fired 1 + cancelled 0 + returned 0",
+            ),
+            (
+                &[Moved(500), At(500), Fire],
+                "accepted 1 = fired 1 + cancelled 0 + returned 0",
+            ),
         ] {
             let verdict = judged(steps);
             assert!(verdict.is_ok(), "{steps:?}: {verdict:?}");
@@ -212,14 +251,26 @@ mod tests {
     #[test]
     fn early_and_lost_timers_are_named() {
         for (steps, breaches, finding) in [
-            (&[Moved(101), Fire][..], [1, 0, 0, 0], "early: timer 0:0#1 (producer 0, slot 0)"),
-            (&[Moved(101), Fire], [1, 0, 0, 0], "fired 1 ns before its deadline"),
+            (
+                &[Moved(101), Fire][..],
+                [1, 0, 0, 0],
+                "early: timer 0:0#1 (producer 0, slot 0)",
+            ),
+            (
+                &[Moved(101), Fire],
+                [1, 0, 0, 0],
+                "fired 1 ns before its deadline",
+            ),
             // The sums differ as well.
             (&[], [0, 0, 1, 1], "lost: timer 0:0#1 (producer 0, slot 0)"),
         ] {
             let verdict = judged(steps);
             assert_eq!(found(&verdict), breaches, "{steps:?}");
-            assert!(verdict.findings[0].contains(finding), "{:?}", verdict.findings);
+            assert!(
+                verdict.findings[0].contains(finding),
+                "{:?}",
+                verdict.findings
+            );
         }
     }
 
@@ -267,7 +318,10 @@ mod tests {
     #[test]
     fn more_slots_than_tickets_can_number_are_refused() {
         let clock = LedgerClock::Manual(ManualClock::new());
-        let error = Ledger::open(clock, 1 << 20, 1 << 20, 1).err().unwrap().to_string();
+        let error = Ledger::open(clock, 1 << 20, 1 << 20, 1)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(
             error.contains("no memory for a ledger of 1099511627776 timers; lower --in-flight"),
             "{error}"

@@ -108,13 +108,18 @@ impl Ledger {
         let all = writers.saturating_mul(slots_per_writer);
         let no_room = || {
             let cure = "lower --in-flight or --producers, or use a shorter workload file";
-            Failure::System(format!("there is no memory for a ledger of {all} timers; {cure}"))
+            Failure::System(format!(
+                "there is no memory for a ledger of {all} timers; {cure}"
+            ))
         };
         let number = u32::try_from(all).map_err(|_| no_room())?;
         let mut slots = Vec::new();
         slots.try_reserve_exact(all).map_err(|_| no_room())?;
         slots.resize_with(all, Slot::default);
-        let lane = |_| Lane { fired: LiveCount::default(), lateness: Mutex::new(histogram()) };
+        let lane = |_| Lane {
+            fired: LiveCount::default(),
+            lateness: Mutex::new(histogram()),
+        };
         let ledger = Arc::new(Self {
             clock,
             slots: slots.into_boxed_slice(),
@@ -124,9 +129,17 @@ impl Ledger {
         });
         let writer = |number| {
             let (mut free, first) = (Vec::new(), number * slots_per_writer);
-            free.try_reserve_exact(slots_per_writer).map_err(|_| no_room())?;
-            free.extend((first..first + slots_per_writer).rev().map(|slot| slot as u32));
-            Ok(Writer { ledger: Arc::clone(&ledger), free })
+            free.try_reserve_exact(slots_per_writer)
+                .map_err(|_| no_room())?;
+            free.extend(
+                (first..first + slots_per_writer)
+                    .rev()
+                    .map(|slot| slot as u32),
+            );
+            Ok(Writer {
+                ledger: Arc::clone(&ledger),
+                free,
+            })
         };
         let writers = (0..writers).map(writer).collect::<Result<_, Failure>>()?;
         Ok((Arc::clone(&ledger), writers))
@@ -174,7 +187,8 @@ impl Ledger {
     pub(crate) fn lateness(&self) -> Histogram<u64> {
         let mut all = histogram();
         for lane in &self.lanes {
-            all.add(&*lock(&lane.lateness)).expect("all histograms have the same bounds");
+            all.add(&*lock(&lane.lateness))
+                .expect("all histograms have the same bounds");
         }
         all
     }
@@ -183,7 +197,11 @@ impl Ledger {
     pub(crate) fn record_fired(&self, ticket: Ticket) {
         let now = self.now_ns();
         let Some(slot) = self.slots.get(ticket.slot as usize) else {
-            self.breach(Breach::Mismatch, ticket, "fired, but no such timer was ever scheduled");
+            self.breach(
+                Breach::Mismatch,
+                ticket,
+                "fired, but no such timer was ever scheduled",
+            );
             return;
         };
         let lane = &self.lanes[lane() % self.lanes.len()];
@@ -195,7 +213,11 @@ impl Ledger {
             return;
         }
         if phase != Phase::Pending {
-            self.breach(Breach::Twice, ticket, &format!("fired after it was {phase:?}"));
+            self.breach(
+                Breach::Twice,
+                ticket,
+                &format!("fired after it was {phase:?}"),
+            );
             return;
         }
         // Read before the mark: with the mark set, the producer may give the slot to another.
@@ -220,7 +242,9 @@ fn lane() -> usize {
 
 /// Locks; a panic elsewhere must not hide the ledger, so poison is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// One producer's slots. Not shared; a slot is free again once its timer has ended.
@@ -239,7 +263,8 @@ impl Writer {
         let (life, phase) = slot.life();
         if matches!(phase, Phase::Cancelled | Phase::Refused) && slot.fired() == life {
             let old = Ticket { slot: index, life };
-            self.ledger.breach(Breach::Twice, old, &format!("{phase:?}, and fired as well"));
+            self.ledger
+                .breach(Breach::Twice, old, &format!("{phase:?}, and fired as well"));
         }
         let life = life.wrapping_add(1).max(1);
         slot.begin(life, deadline_ns);

@@ -47,7 +47,10 @@ impl Slot {
     #[inline]
     pub(crate) fn set_phase(&self, life: u32, phase: Phase) {
         // ORDERING: Release, pairs with the Acquire in `life`: who sees this life sees its deadline.
-        self.life.store(u64::from(life) << PHASE_BITS | phase as u64, Ordering::Release);
+        self.life.store(
+            u64::from(life) << PHASE_BITS | phase as u64,
+            Ordering::Release,
+        );
     }
 
     /// The life the producer is at, and its phase.

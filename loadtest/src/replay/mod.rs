@@ -37,11 +37,19 @@ pub(crate) fn replay(
     interrupt: &Interrupt,
 ) -> Result<Report, Failure> {
     let ops = read(&options.file)?;
-    let end = ops.last().map_or(0, |op| ns(op.time_us)).saturating_add(nanos(options.linger));
+    let end = ops
+        .last()
+        .map_or(0, |op| ns(op.time_us))
+        .saturating_add(nanos(options.linger));
     let meter = Meter::new(Duration::from_nanos(end));
     let manual = options.fast.then(ManualClock::new);
-    let clock = manual.clone().map_or(LedgerClock::Real(Instant::now()), LedgerClock::Manual);
-    let timers = ops.iter().filter(|op| matches!(op.action, Action::Schedule { .. })).count();
+    let clock = manual
+        .clone()
+        .map_or(LedgerClock::Real(Instant::now()), LedgerClock::Manual);
+    let timers = ops
+        .iter()
+        .filter(|op| matches!(op.action, Action::Schedule { .. }))
+        .count();
     let (ledger, writers) = Ledger::open(clock, 1, timers, engine.shards)?;
     let builder = match manual.clone() {
         Some(clock) => engine.builder().clock(clock),
@@ -49,7 +57,10 @@ pub(crate) fn replay(
     };
     let timer =
         Ticket::build(builder, &ledger).map_err(|error| Failure::Options(error.to_string()))?;
-    let writer = writers.into_iter().next().expect("one writer was asked for");
+    let writer = writers
+        .into_iter()
+        .next()
+        .expect("one writer was asked for");
     let most = engine.max_pending.unwrap_or(usize::MAX);
     let mut stage = Stage {
         driver: Driver::new(timer.clone(), writer),
@@ -76,13 +87,27 @@ pub(crate) fn replay(
     stage.meter.stop(at_s, counts);
     let returned = stage.stop()?;
     stage.progress.phase("checking the ledger");
-    let Stage { ledger, timer, driver, meter, .. } = stage;
+    let Stage {
+        ledger,
+        timer,
+        driver,
+        meter,
+        ..
+    } = stage;
     let setting = vec![Setting::new("operations", ops.len())];
     let judged = (&returned[..], &timer.stats());
     Ok(Report {
-        kind: if options.fast { "replay on the manual clock" } else { "replay in real time" },
+        kind: if options.fast {
+            "replay on the manual clock"
+        } else {
+            "replay in real time"
+        },
         interrupted,
-        phases: vec![driver.counted.judge("replay", setting, &ledger, judged, &meter)],
+        phases: vec![
+            driver
+                .counted
+                .judge("replay", setting, &ledger, judged, &meter),
+        ],
         ..Report::default()
     })
 }
@@ -91,10 +116,16 @@ fn read(file: &Path) -> Result<Vec<Op>, Failure> {
     let input = std::fs::File::open(file).map_err(Failure::read(file))?;
     let ops = workload::parse(input).map_err(|errors| {
         let lines: String = errors.iter().map(|error| format!("\n  {error}")).collect();
-        Failure::Options(format!("{}: bad lines, nothing was run{lines}", file.display()))
+        Failure::Options(format!(
+            "{}: bad lines, nothing was run{lines}",
+            file.display()
+        ))
     })?;
     if ops.is_empty() {
-        let text = format!("{}: no operation after the header, nothing was run", file.display());
+        let text = format!(
+            "{}: no operation after the header, nothing was run",
+            file.display()
+        );
         return Err(Failure::Options(text));
     }
     Ok(ops)
@@ -133,7 +164,10 @@ impl Stage<'_> {
         let (now_ns, flight) = (self.ledger.now_ns(), self.flights.get(&op.id));
         let answer = match (op.action, flight) {
             (Action::Schedule { delay_us }, _) => {
-                match self.driver.schedule(now_ns, Duration::from_micros(delay_us), true) {
+                match self
+                    .driver
+                    .schedule(now_ns, Duration::from_micros(delay_us), true)
+                {
                     Ok(flight) => self.flights.insert(op.id, flight).is_none(),
                     Err(Some(ScheduleErrorKind::TooManyPending { .. })) => false,
                     Err(reason) => return Err(Failure::System(format!("refused: {reason:?}"))),
@@ -141,19 +175,29 @@ impl Stage<'_> {
             }
             (_, None) => false,
             (Action::Reschedule { delay_us }, Some(flight)) => {
-                self.driver.reschedule(flight, now_ns, Duration::from_micros(delay_us))
+                self.driver
+                    .reschedule(flight, now_ns, Duration::from_micros(delay_us))
             }
             (Action::Cancel, Some(flight)) => self.driver.cancel(flight, true),
         };
         self.done += 1;
-        let Some((_, model)) = &mut self.by_hand else { return Ok(true) };
+        let Some((_, model)) = &mut self.by_hand else {
+            return Ok(true);
+        };
         let expected = match op.action {
             Action::Schedule { delay_us } => model.schedule(op.id, ns(delay_us)),
             Action::Reschedule { delay_us } => model.reschedule(op.id, ns(delay_us)),
             Action::Cancel => model.cancel(op.id),
         };
         if answer != expected {
-            let (done, Op { time_us, id, action }) = (self.done, op);
+            let (
+                done,
+                Op {
+                    time_us,
+                    id,
+                    action,
+                },
+            ) = (self.done, op);
             let text = format!(
                 "operation {done} ({action:?} of id {id} at {time_us} us) had success: {answer}, \
                  expected {expected}"
@@ -183,7 +227,9 @@ impl Stage<'_> {
 
     /// Turns the clock, with a stop at every firing; `false` if an early end is asked for.
     fn turn_to(&mut self, to_ns: u64) -> bool {
-        let Some((clock, model)) = &mut self.by_hand else { return true };
+        let Some((clock, model)) = &mut self.by_hand else {
+            return true;
+        };
         let set = |to_ns: u64| {
             if clock.now().as_nanos() < to_ns {
                 clock.set(Time::from_nanos(to_ns));
@@ -203,7 +249,8 @@ impl Stage<'_> {
                     self.ledger.breach_text(Breach::Mismatch, text);
                 }
             }
-            self.ledger.compare("timers fired", self.ledger.fired(), self.expected_fired);
+            self.ledger
+                .compare("timers fired", self.ledger.fired(), self.expected_fired);
         }
         set(to_ns);
         let _none = model.advance(to_ns);
@@ -212,8 +259,15 @@ impl Stage<'_> {
 
     /// Seconds of the replay's clock, and the counts of a sample.
     fn counts(&self) -> (f64, [u64; 3]) {
-        let Totals { accepted, cancelled, .. } = self.driver.counted.totals;
-        (self.ledger.now_ns() as f64 / 1e9, [accepted, cancelled, self.ledger.fired()])
+        let Totals {
+            accepted,
+            cancelled,
+            ..
+        } = self.driver.counted.totals;
+        (
+            self.ledger.now_ns() as f64 / 1e9,
+            [accepted, cancelled, self.ledger.fired()],
+        )
     }
 
     /// Takes a sample and shows progress, if it is time for that.
@@ -232,12 +286,20 @@ impl Stage<'_> {
 
     /// Stops the engine; which timers came back.
     fn stop(&mut self) -> Result<Vec<Ticket>, Failure> {
-        let unfired = self.timer.stop().map_err(|error| Failure::System(error.to_string()))?;
-        let open = self.flights.values().map(|one| (one.grip.to_raw(), one.ticket)).collect();
+        let unfired = self
+            .timer
+            .stop()
+            .map_err(|error| Failure::System(error.to_string()))?;
+        let open = self
+            .flights
+            .values()
+            .map(|one| (one.grip.to_raw(), one.ticket))
+            .collect();
         let returned = returned_tickets(&self.ledger, unfired, &open);
         if let Some((_, model)) = &self.by_hand {
             let (found, expected) = (returned.len() as u64, model.pending() as u64);
-            self.ledger.compare("timers returned by stop", found, expected);
+            self.ledger
+                .compare("timers returned by stop", found, expected);
         }
         Ok(returned)
     }

@@ -20,7 +20,13 @@ impl Model {
     /// A model whose clock stands at 0.
     pub(super) fn new(tick_ns: u64, max_pending: usize) -> Self {
         let (now_ns, pending, due) = Default::default();
-        Self { tick_ns, now_ns, max_pending, pending, due }
+        Self {
+            tick_ns,
+            now_ns,
+            max_pending,
+            pending,
+            due,
+        }
     }
 
     /// Schedules; `false` if too many are pending.
@@ -65,7 +71,9 @@ impl Model {
         self.now_ns = self.now_ns.max(to_ns);
         let current = (self.now_ns / self.tick_ns).min(NEVER - 1);
         let later = self.pending.split_off(&(current + 1, 0));
-        let fired = std::mem::replace(&mut self.pending, later).into_iter().map(|(_, id)| id);
+        let fired = std::mem::replace(&mut self.pending, later)
+            .into_iter()
+            .map(|(_, id)| id);
         fired.inspect(|id| _ = self.due.remove(id)).collect()
     }
 
@@ -98,7 +106,10 @@ mod tests {
             assert!(model.schedule(id as u64, delay_ns));
         }
         assert!(!model.schedule(9, 10), "the limit is four");
-        assert_eq!((model.next_firing(999), model.next_firing(u64::MAX)), (None, Some(1000)));
+        assert_eq!(
+            (model.next_firing(999), model.next_firing(u64::MAX)),
+            (None, Some(1000))
+        );
         assert_eq!(model.advance(1000), [0, 1]);
         assert_eq!(model.next_firing(u64::MAX), None);
         assert!(model.advance(u64::MAX).is_empty());

@@ -32,7 +32,9 @@ pub(crate) fn render(report: &Report, made_with: &Facts) -> String {
 }
 
 fn object<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -> Value {
-    let pairs = pairs.into_iter().map(|(name, value)| (name.to_string(), value.into()));
+    let pairs = pairs
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), value.into()));
     Value::Object(pairs.collect::<Map<_, _>>())
 }
 
@@ -40,7 +42,10 @@ fn settings(settings: &[Setting]) -> Value {
     object(settings.iter().map(|Setting { name, shown }| {
         // Numbers stay numbers.
         let number = shown.parse::<serde_json::Number>().map(Value::Number);
-        (name.replace('-', "_"), number.unwrap_or_else(|_| json!(shown)))
+        (
+            name.replace('-', "_"),
+            number.unwrap_or_else(|_| json!(shown)),
+        )
     }))
 }
 
@@ -60,7 +65,10 @@ fn phase(phase: &Phase) -> Value {
 }
 
 fn figure(figure: &Figure) -> (String, Value) {
-    (format!("{}{}", figure.key, figure.unit.suffix()), json!({ "value": figure.value }))
+    (
+        format!("{}{}", figure.key, figure.unit.suffix()),
+        json!({ "value": figure.value }),
+    )
 }
 
 fn distribution(distribution: &Distribution) -> (&'static str, Value) {
@@ -73,10 +81,15 @@ fn distribution(distribution: &Distribution) -> (&'static str, Value) {
 }
 
 fn table(table: &Table) -> (&'static str, Value) {
-    let rows = table
-        .rows
-        .iter()
-        .map(|row| object(table.head.iter().zip(row).map(|(name, cell)| (*name, json!(cell)))));
+    let rows = table.rows.iter().map(|row| {
+        object(
+            table
+                .head
+                .iter()
+                .zip(row)
+                .map(|(name, cell)| (*name, json!(cell))),
+        )
+    });
     (table.key, rows.collect())
 }
 

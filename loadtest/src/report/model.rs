@@ -73,7 +73,10 @@ pub(crate) struct Setting {
 impl Setting {
     /// A setting of this name.
     pub(crate) fn new(name: &str, value: impl Display) -> Self {
-        Self { name: name.to_owned(), shown: value.to_string() }
+        Self {
+            name: name.to_owned(),
+            shown: value.to_string(),
+        }
     }
 }
 
@@ -174,7 +177,12 @@ impl Figure {
         unit: Unit,
         value: impl Into<Option<f64>>,
     ) -> Self {
-        Self { key, label, value: value.into(), unit }
+        Self {
+            key,
+            label,
+            value: value.into(),
+            unit,
+        }
     }
 
     /// For people.
@@ -184,8 +192,11 @@ impl Figure {
 }
 
 /// Percentiles that tables show: text for people, suffix for JSON, value.
-pub(crate) const PERCENTILES: [(&str, &str, f64); 3] =
-    [("p50", "p50", 50.0), ("p99", "p99", 99.0), ("p99.9", "p99_9", 99.9)];
+pub(crate) const PERCENTILES: [(&str, &str, f64); 3] = [
+    ("p50", "p50", 50.0),
+    ("p99", "p99", 99.0),
+    ("p99.9", "p99_9", 99.9),
+];
 
 /// Measured durations in nanoseconds.
 pub(crate) struct Distribution {
@@ -248,8 +259,14 @@ impl Grid {
         title: &'static str,
         pairs: impl IntoIterator<Item = (N, String)>,
     ) -> Self {
-        let rows = pairs.into_iter().map(|(name, value)| vec![name.to_string(), value]);
-        Self { title, head: Vec::new(), rows: rows.collect() }
+        let rows = pairs
+            .into_iter()
+            .map(|(name, value)| vec![name.to_string(), value]);
+        Self {
+            title,
+            head: Vec::new(),
+            rows: rows.collect(),
+        }
     }
 }
 
@@ -259,13 +276,24 @@ impl Phase {
         let names = PERCENTILES.iter().map(|(name, ..)| *name);
         let head = [""].into_iter().chain(names).chain(["max", "measured"]);
         let rows = self.distributions.iter().map(|one| {
-            let at = PERCENTILES.iter().map(|(.., percentile)| *percentile).chain([100.0]);
+            let at = PERCENTILES
+                .iter()
+                .map(|(.., percentile)| *percentile)
+                .chain([100.0]);
             let at = at.map(|percentile| or_na(one.at(percentile), nanos));
             let measured = [count(one.histogram.len())];
-            [one.label.to_owned()].into_iter().chain(at).chain(measured).collect()
+            [one.label.to_owned()]
+                .into_iter()
+                .chain(at)
+                .chain(measured)
+                .collect()
         });
         let (head, rows) = (head.collect(), rows.collect());
-        let mut grids = vec![Grid { title: "Percentiles", head, rows }];
+        let mut grids = vec![Grid {
+            title: "Percentiles",
+            head,
+            rows,
+        }];
         grids.extend(self.tables.iter().map(|table| {
             Grid {
                 title: table.title,
@@ -277,7 +305,10 @@ impl Phase {
                     .collect(),
             }
         }));
-        let figures = self.figures.iter().map(|figure| (figure.label, figure.show()));
+        let figures = self
+            .figures
+            .iter()
+            .map(|figure| (figure.label, figure.show()));
         grids.push(Grid::pairs("Figures", figures));
         grids
     }

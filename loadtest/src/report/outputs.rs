@@ -17,7 +17,9 @@ pub(crate) type Facts = [(&'static str, String); 10];
 
 /// Returns those of a run that starts now.
 fn facts() -> Facts {
-    let words = ["loadtest".to_owned()].into_iter().chain(std::env::args().skip(1));
+    let words = ["loadtest".to_owned()]
+        .into_iter()
+        .chain(std::env::args().skip(1));
     [
         ("command", words.collect::<Vec<_>>().join(" ")),
         ("started", now()),
@@ -25,7 +27,10 @@ fn facts() -> Facts {
         ("commit", env!("TICKWHEEL_COMMIT").to_owned()),
         ("compiler", env!("TICKWHEEL_COMPILER").to_owned()),
         ("profile", env!("TICKWHEEL_PROFILE").to_owned()),
-        ("platform", format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)),
+        (
+            "platform",
+            format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
+        ),
         ("processor", or_na(machine::processor(), |name| name)),
         ("cores", machine::cores().to_string()),
         ("memory", or_na(machine::memory_bytes(), bytes)),
@@ -40,7 +45,11 @@ pub(super) fn now() -> String {
 /// The page's place if none is given: beside the build, or else in the current folder.
 fn default_page() -> PathBuf {
     let name = "tickwheel-report.html";
-    if Path::new("target").is_dir() { Path::new("target").join(name) } else { name.into() }
+    if Path::new("target").is_dir() {
+        Path::new("target").join(name)
+    } else {
+        name.into()
+    }
 }
 
 /// Files that can be written.
@@ -62,9 +71,11 @@ impl<'a> Outputs<'a> {
         let page = (!results.no_report).then_some(page);
         let (report, json) = (page.as_deref(), results.json.as_deref());
         let mut seen: Vec<(&str, &Path, PathBuf)> = Vec::new();
-        for (name, path) in
-            [("--report", report), ("--json", json), ("the workload FILE", workload)]
-        {
+        for (name, path) in [
+            ("--report", report),
+            ("--json", json),
+            ("the workload FILE", workload),
+        ] {
             let Some(path) = path else { continue };
             // Whether the workload can be read or written shows where that is done.
             let real = match name {
@@ -81,7 +92,11 @@ impl<'a> Outputs<'a> {
             }
             seen.push((name, path, real));
         }
-        Ok(Self { page, results, made_with: facts() })
+        Ok(Self {
+            page,
+            results,
+            made_with: facts(),
+        })
     }
 
     /// Prints the results and writes the files. The verdict is printed even if a file cannot be written.
@@ -113,12 +128,20 @@ impl<'a> Outputs<'a> {
 /// Fails if the file cannot be written. Its path without links, by which two names of one file are told; `None` for a
 /// device, which takes from many.
 pub(crate) fn probe(path: &Path) -> Result<Option<PathBuf>, Failure> {
-    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+    if path
+        .metadata()
+        .is_ok_and(|found| !found.is_file() && !found.is_dir())
+    {
         return Ok(None);
     }
     let is_new = !path.exists();
-    let opened = std::fs::File::options().append(true).create(true).open(path);
-    let real = opened.and_then(|_| path.canonicalize()).map_err(Failure::write(path))?;
+    let opened = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(path);
+    let real = opened
+        .and_then(|_| path.canonicalize())
+        .map_err(Failure::write(path))?;
     if is_new {
         // Where a link was, the link stays.
         std::fs::remove_file(&real).map_err(Failure::write(path))?;

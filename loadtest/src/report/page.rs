@@ -16,7 +16,10 @@ const STYLE: &str = include_str!("page.css");
 pub(super) fn render(report: &Report, made_with: &Facts) -> String {
     let title = format!("tickwheel {}", report.kind);
     let many = report.phases.len() > 1;
-    let settings = report.settings.iter().map(|one| (&one.name, one.shown.clone()));
+    let settings = report
+        .settings
+        .iter()
+        .map(|one| (&one.name, one.shown.clone()));
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -94,7 +97,11 @@ fn chart(title: &str, about: &str, drawing: Option<Markup>) -> Markup {
 }
 
 fn grid(grid: &Grid) -> Markup {
-    let class = if grid.head.is_empty() { "facts" } else { "scroll" };
+    let class = if grid.head.is_empty() {
+        "facts"
+    } else {
+        "scroll"
+    };
     html! {
         div.card {
             h3 { (grid.title) }
@@ -127,8 +134,14 @@ impl Axis {
     /// Equal steps of a round number from 0 on, as far as they lie in the range.
     fn steps(low: f64, high: f64, step: f64, show: impl Fn(f64) -> String) -> Self {
         let marks = (0..=(high / step + 1e-9) as u32).map(|n| f64::from(n) * step);
-        let marks = marks.filter(|mark| *mark >= low).map(|mark| (mark, show(mark)));
-        Self { low, high, marks: marks.collect() }
+        let marks = marks
+            .filter(|mark| *mark >= low)
+            .map(|mark| (mark, show(mark)));
+        Self {
+            low,
+            high,
+            marks: marks.collect(),
+        }
     }
 
     /// Where a value lies between two ends.
@@ -145,7 +158,10 @@ fn round_step(least: f64) -> f64 {
     }
     let power = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0].map(|factor| factor * power);
-    steps.into_iter().find(|step| *step >= least * 0.999_999).unwrap_or(10.0 * power)
+    steps
+        .into_iter()
+        .find(|step| *step >= least * 0.999_999)
+        .unwrap_or(10.0 * power)
 }
 
 fn decade(ns: u64) -> f64 {
@@ -178,25 +194,56 @@ const MARKS: [f64; 7] = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
 
 /// Distributions by percentile, as far as at least ten values lie beyond; `None` if none of them was measured.
 fn percentiles(distributions: &[Distribution]) -> Option<Markup> {
-    let some: Vec<_> = distributions.iter().filter(|one| !one.histogram.is_empty()).collect();
-    let low = some.iter().map(|one| one.histogram.value_at_percentile(MARKS[0])).min()?;
-    let lines: Vec<_> = some.iter().map(|one| (one.label, curve(&one.histogram))).collect();
+    let some: Vec<_> = distributions
+        .iter()
+        .filter(|one| !one.histogram.is_empty())
+        .collect();
+    let low = some
+        .iter()
+        .map(|one| one.histogram.value_at_percentile(MARKS[0]))
+        .min()?;
+    let lines: Vec<_> = some
+        .iter()
+        .map(|one| (one.label, curve(&one.histogram)))
+        .collect();
     let points = lines.iter().flat_map(|(_, points)| points);
-    let (last, high) = points.fold((1.0, decade(low)), |(last, high): (f64, f64), (at, value)| {
-        (last.max(*at), high.max(*value))
-    });
-    let marks = MARKS.iter().enumerate().map(|(at, mark)| (at as f64, format!("{mark}%")));
+    let (last, high) = points.fold(
+        (1.0, decade(low)),
+        |(last, high): (f64, f64), (at, value)| (last.max(*at), high.max(*value)),
+    );
+    let marks = MARKS
+        .iter()
+        .enumerate()
+        .map(|(at, mark)| (at as f64, format!("{mark}%")));
     let marks = marks.filter(|(at, _)| *at <= last).collect();
-    let decades = (decade(low).floor(), high.ceil().max(decade(low).floor() + 1.0));
-    let y = Axis::steps(decades.0, decades.1, 1.0, |power| nanos(10f64.powf(power) as u64));
-    Some(draw(&Axis { low: 0.0, high: last, marks }, &y, &lines))
+    let decades = (
+        decade(low).floor(),
+        high.ceil().max(decade(low).floor() + 1.0),
+    );
+    let y = Axis::steps(decades.0, decades.1, 1.0, |power| {
+        nanos(10f64.powf(power) as u64)
+    });
+    Some(draw(
+        &Axis {
+            low: 0.0,
+            high: last,
+            marks,
+        },
+        &y,
+        &lines,
+    ))
 }
 
 /// Marks and powers of ten.
 fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let beyond = |mark: &f64| histogram.len() as f64 * (1.0 - mark / 100.0);
-    let marks = MARKS.iter().enumerate().take_while(|(at, mark)| *at < 2 || beyond(mark) >= 9.99);
-    marks.map(|(at, mark)| (at as f64, decade(histogram.value_at_percentile(*mark)))).collect()
+    let marks = MARKS
+        .iter()
+        .enumerate()
+        .take_while(|(at, mark)| *at < 2 || beyond(mark) >= 9.99);
+    marks
+        .map(|(at, mark)| (at as f64, decade(histogram.value_at_percentile(*mark))))
+        .collect()
 }
 
 /// Draws axes and lines.
@@ -204,7 +251,9 @@ fn draw(x: &Axis, y: &Axis, lines: &[(&str, Vec<(f64, f64)>)]) -> Markup {
     let across = |value| x.place(value, (LEFT, RIGHT));
     let up = |value| y.place(value, (BOTTOM, TOP));
     let path = |points: &[(f64, f64)]| {
-        let points = points.iter().map(|(at, value)| format!("{},{} ", across(*at), up(*value)));
+        let points = points
+            .iter()
+            .map(|(at, value)| format!("{},{} ", across(*at), up(*value)));
         points.collect::<String>()
     };
     html! {
@@ -247,10 +296,21 @@ mod tests {
     fn a_timeline_begins_with_its_data_and_needs_two_points() {
         let drawn = |points: &[(f64, f64)]| {
             let (points, unit) = (points.to_vec(), Unit::Bytes);
-            timeline(&Timeline { key: "", title: "", about: "", unit, points })
+            timeline(&Timeline {
+                key: "",
+                title: "",
+                about: "",
+                unit,
+                points,
+            })
         };
-        let svg = drawn(&[(4.9, 0.0), (9.0, 3.0 * 1024.0)]).unwrap().into_string();
-        assert!(svg.contains(">5 s<") && svg.contains(">3 KiB<") && !svg.contains(">4"), "{svg}");
+        let svg = drawn(&[(4.9, 0.0), (9.0, 3.0 * 1024.0)])
+            .unwrap()
+            .into_string();
+        assert!(
+            svg.contains(">5 s<") && svg.contains(">3 KiB<") && !svg.contains(">4"),
+            "{svg}"
+        );
         assert!(drawn(&[(0.0, 1.0)]).is_none() && percentiles(&[]).is_none());
     }
 }

@@ -12,7 +12,11 @@ use crate::numbers::count;
 pub(crate) fn tables(report: &Report) -> String {
     let mut text = String::new();
     let (kind, seconds) = (report.kind, report.seconds());
-    let _ = writeln!(text, "\ntickwheel {kind}, {seconds:.1} s\n {}", line(&report.settings));
+    let _ = writeln!(
+        text,
+        "\ntickwheel {kind}, {seconds:.1} s\n {}",
+        line(&report.settings)
+    );
     for phase in &report.phases {
         if report.phases.len() > 1 {
             let settings = line(&phase.settings);
@@ -38,18 +42,29 @@ pub(crate) fn tables(report: &Report) -> String {
 }
 
 fn line(settings: &[Setting]) -> String {
-    settings.iter().map(|setting| format!(" {} {}", setting.name, setting.shown)).collect()
+    settings
+        .iter()
+        .map(|setting| format!(" {} {}", setting.name, setting.shown))
+        .collect()
 }
 
 /// The balance, the breaches and what was found, and as the last line the verdict.
 pub(crate) fn verdict(report: &Report) -> String {
     let mut text = String::new();
     if report.interrupted {
-        let _ = writeln!(text, "ended early by request after {:.1} s", report.seconds());
+        let _ = writeln!(
+            text,
+            "ended early by request after {:.1} s",
+            report.seconds()
+        );
     }
     for phase in &report.phases {
         let many = report.phases.len() > 1;
-        let name = if many { format!("{}: ", phase.name) } else { String::new() };
+        let name = if many {
+            format!("{}: ", phase.name)
+        } else {
+            String::new()
+        };
         for line in &phase.verdict.findings {
             let _ = writeln!(text, "  {name}{line}");
         }
@@ -63,6 +78,8 @@ pub(crate) fn verdict(report: &Report) -> String {
 /// What went wrong, in numbers.
 pub(crate) fn breaches(report: &Report) -> String {
     let breaches = report.breaches();
-    let words = breaches.iter().map(|(name, number)| format!("{name} {}", count(*number)));
+    let words = breaches
+        .iter()
+        .map(|(name, number)| format!("{name} {}", count(*number)));
     words.collect::<Vec<_>>().join(", ")
 }

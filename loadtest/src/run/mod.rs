@@ -72,11 +72,26 @@ pub(crate) fn run(
     }
     let duration = load.duration / phases.len() as u32;
     let max_left = max_left(load.producers, engine.max_pending);
-    let mut report = Report { kind: "load run", ..Report::default() };
+    let mut report = Report {
+        kind: "load run",
+        ..Report::default()
+    };
     let mut log = Vec::new();
     for &rate in phases {
-        let name = if rate.is_some() { "paced" } else { "full speed" };
-        let part = Part { engine, load, name, rate, duration, max_left, quiet };
+        let name = if rate.is_some() {
+            "paced"
+        } else {
+            "full speed"
+        };
+        let part = Part {
+            engine,
+            load,
+            name,
+            rate,
+            duration,
+            max_left,
+            quiet,
+        };
         report.notes.extend(part.note());
         // Each choice has code of its own, so that the hot loop has no branch for it.
         let (phase, logged) = match (load.payload, load.handles) {
@@ -113,16 +128,23 @@ impl Part<'_> {
     fn run<P: Payload, G: Grip<P>>(&self, interrupt: &Interrupt) -> Result<PartEnd, Failure> {
         let Self { engine, load, .. } = *self;
         let mut meter = Meter::new(self.duration);
-        let slots = load.in_flight.saturating_add(self.max_left).saturating_add(SPARE_SLOTS);
+        let slots = load
+            .in_flight
+            .saturating_add(self.max_left)
+            .saturating_add(SPARE_SLOTS);
         let clock = LedgerClock::Real(Instant::now());
         let (ledger, writers) = Ledger::open(clock, load.producers, slots, engine.shards)?;
         let timer = P::build(engine.builder(), &ledger)
             .map_err(|error| Failure::Options(error.to_string()))?;
         let live: Vec<Live> = writers.iter().map(|_| Live::default()).collect();
         let producers =
-            writers.into_iter().zip(&live).enumerate().map(|(number, (writer, live))| {
-                Producer::<P, G>::new(timer.clone(), writer, live, self, number)
-            });
+            writers
+                .into_iter()
+                .zip(&live)
+                .enumerate()
+                .map(|(number, (writer, live))| {
+                    Producer::<P, G>::new(timer.clone(), writer, live, self, number)
+                });
         let producers = producers.collect::<Result<Vec<_>, _>>()?;
         let mut progress = Progress::new(self.duration.as_millis() as u64, self.quiet);
         let halt = Interrupt::default();
@@ -157,14 +179,19 @@ impl Part<'_> {
             let unfired = timer.stop();
             halt.raise();
             let ends = threads.into_iter().map(|thread| {
-                thread.join().map_err(|_| Failure::System("a producer panicked".to_owned()))?
+                thread
+                    .join()
+                    .map_err(|_| Failure::System("a producer panicked".to_owned()))?
             });
             let ends = ends.collect::<Result<Vec<ProducerEnd>, _>>()?;
             let unfired = unfired.map_err(|error| Failure::System(error.to_string()))?;
             Ok::<_, Failure>((unfired, ends))
         })?;
 
-        progress.phase(&format!("checking the ledger; stop returned {} timers", unfired.len()));
+        progress.phase(&format!(
+            "checking the ledger; stop returned {} timers",
+            unfired.len()
+        ));
         let (mut counted, mut open, mut log) = (Counted::default(), HashMap::new(), Vec::new());
         for end in ends {
             counted.add(&end.counted);
@@ -173,8 +200,17 @@ impl Part<'_> {
         }
         let returned = returned_tickets(&ledger, unfired, &open);
         let rate = self.rate.map(|rate| Unit::PerSecond.show(rate));
-        let setting = vec![Setting::new("rate", rate.as_deref().unwrap_or("as high as possible"))];
-        let phase = counted.judge(self.name, setting, &ledger, (&returned, &timer.stats()), &meter);
+        let setting = vec![Setting::new(
+            "rate",
+            rate.as_deref().unwrap_or("as high as possible"),
+        )];
+        let phase = counted.judge(
+            self.name,
+            setting,
+            &ledger,
+            (&returned, &timer.stats()),
+            &meter,
+        );
         Ok((phase, log))
     }
 
@@ -218,7 +254,11 @@ fn recorded(mut log: Vec<Logged>) -> Vec<Op> {
     let op = |(time_ns, ticket, action): Logged| {
         let next = ids.len() as u64 + 1;
         let id = *ids.entry(ticket).or_insert(next);
-        Op { time_us: time_ns / 1000 - start_us, id, action }
+        Op {
+            time_us: time_ns / 1000 - start_us,
+            id,
+            action,
+        }
     };
     log.into_iter().map(op).collect()
 }
@@ -229,7 +269,10 @@ mod tests {
 
     #[test]
     fn timers_left_to_fire_are_bounded() {
-        assert_eq!([2, 1000].map(|producers| max_left(producers, None)), [1 << 17, 1 << 12]);
+        assert_eq!(
+            [2, 1000].map(|producers| max_left(producers, None)),
+            [1 << 17, 1 << 12]
+        );
         assert_eq!([1000, 1].map(|most| max_left(2, Some(most))), [126, 1]);
     }
 }

@@ -87,7 +87,9 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
             Failure::System(text.to_owned())
         })?;
         let mut rng = fastrand::Rng::with_seed(load.seed.wrapping_add(number as u64));
-        let delays = (0..1 << DELAY_BITS).map(|_| load.delay.draw(&mut rng)).collect();
+        let delays = (0..1 << DELAY_BITS)
+            .map(|_| load.delay.draw(&mut rng))
+            .collect();
         Ok(Self {
             driver: Driver::new(timer, writer),
             part,
@@ -98,7 +100,9 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
             move_below: (load.reschedule_share * 2f64.powi(20)) as u64,
             delays,
             rng,
-            interval_ns: part.rate.map_or(0.0, |rate| 1e9 * load.producers as f64 / rate),
+            interval_ns: part
+                .rate
+                .map_or(0.0, |rate| 1e9 * load.producers as f64 / rate),
             steps: 0,
             now_ns: 0,
             log: load.record.is_some().then(Vec::new),
@@ -133,14 +137,18 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
         }
         self.publish();
         let flights = self.young.into_iter().chain(self.left);
-        let open = flights.map(|flight| (flight.grip.key().to_raw(), flight.ticket)).collect();
+        let open = flights
+            .map(|flight| (flight.grip.key().to_raw(), flight.ticket))
+            .collect();
         let (counted, log) = (self.driver.counted, self.log.unwrap_or_default());
         Ok(ProducerEnd { counted, open, log })
     }
 
     fn publish(&self) {
         self.live.scheduled.set(self.driver.counted.totals.accepted);
-        self.live.cancelled.set(self.driver.counted.totals.cancelled);
+        self.live
+            .cancelled
+            .set(self.driver.counted.totals.cancelled);
     }
 
     #[inline]
@@ -167,7 +175,12 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
         let delay = self.delay(random);
         match self.driver.schedule(self.now_ns, delay, sampled) {
             Ok(flight) => {
-                self.note(flight.ticket, Action::Schedule { delay_us: micros(delay) });
+                self.note(
+                    flight.ticket,
+                    Action::Schedule {
+                        delay_us: micros(delay),
+                    },
+                );
                 if leave {
                     self.left.push_back(flight);
                     self.look_after_left(LOOKED_AFTER);
@@ -185,7 +198,11 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
         // The top bits; the low ones serve other choices.
         let delay = self.delays[(random >> (u64::BITS - DELAY_BITS)) as usize];
         // A workload file counts microseconds; run what will stand in it.
-        if self.log.is_none() { delay } else { Duration::from_micros(micros(delay)) }
+        if self.log.is_none() {
+            delay
+        } else {
+            Duration::from_micros(micros(delay))
+        }
     }
 
     #[cold]
@@ -210,7 +227,9 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
 
     #[inline]
     fn end_oldest(&mut self, sampled: bool) {
-        let Some(flight) = self.young.pop_front() else { return };
+        let Some(flight) = self.young.pop_front() else {
+            return;
+        };
         if self.log.is_some() {
             self.read_clock();
             self.note(flight.ticket, Action::Cancel);
@@ -224,12 +243,20 @@ impl<'a, P: Payload, G: Grip<P>> Producer<'a, P, G> {
     /// Moves the timer in the middle of the queue to a new deadline.
     #[cold]
     fn move_one(&mut self) {
-        let Some(index) = self.young.len().checked_sub(1).map(|last| last / 2) else { return };
+        let Some(index) = self.young.len().checked_sub(1).map(|last| last / 2) else {
+            return;
+        };
         let random = self.rng.u64(..);
         let delay = self.delay(random);
         self.read_clock();
-        self.note(self.young[index].ticket, Action::Reschedule { delay_us: micros(delay) });
-        self.driver.reschedule(&self.young[index], self.now_ns, delay);
+        self.note(
+            self.young[index].ticket,
+            Action::Reschedule {
+                delay_us: micros(delay),
+            },
+        );
+        self.driver
+            .reschedule(&self.young[index], self.now_ns, delay);
     }
 
     /// Looks at up to `count` timers that were left to fire, the longest unlooked-at first.
@@ -270,7 +297,10 @@ mod tests {
     fn a_paced_producer_keeps_its_rate_and_catches_up() {
         let interval_ns = 1e6;
         assert_eq!(nap(0, interval_ns, 0), None);
-        assert_eq!(nap(1, interval_ns, 400_000), Some(Duration::from_nanos(600_001)));
+        assert_eq!(
+            nap(1, interval_ns, 400_000),
+            Some(Duration::from_nanos(600_001))
+        );
         let late = |steps: &u64| nap(*steps, interval_ns, 10_000_000).is_none();
         assert_eq!((1..20).take_while(late).count(), 10);
         assert_eq!(nap(1, 1e12, 0), Some(LONGEST_NAP));

@@ -45,7 +45,12 @@ pub(super) enum Judgement {
 impl Activity {
     /// The connect that begins at `begun`.
     pub(super) fn connect(begun: Instant, idle: Duration) -> Self {
-        Self { idle, certain: begun, possible: begun, late: false }
+        Self {
+            idle,
+            certain: begun,
+            possible: begun,
+            late: false,
+        }
     }
 
     /// A write that took bytes.
@@ -106,7 +111,11 @@ mod tests {
             for &at in writes {
                 activity.wrote(start + ms(at), start + ms(at + 1));
             }
-            assert_eq!(activity.judge(start + ms(close), talking), judged, "{close}");
+            assert_eq!(
+                activity.judge(start + ms(close), talking),
+                judged,
+                "{close}"
+            );
         }
     }
 }

@@ -55,7 +55,15 @@ pub(super) struct Totals {
 impl Default for Totals {
     fn default() -> Self {
         let (opened, closed, excused, sent, echoed, findings) = Default::default();
-        Self { opened, closed, excused, sent, echoed, lateness: histogram(), findings }
+        Self {
+            opened,
+            closed,
+            excused,
+            sent,
+            echoed,
+            lateness: histogram(),
+            findings,
+        }
     }
 }
 
@@ -154,7 +162,12 @@ impl<'a> Clients<'a> {
                 self.tell(meter, progress);
             }
         }
-        let Totals { opened, closed, echoed, .. } = self.totals;
+        let Totals {
+            opened,
+            closed,
+            echoed,
+            ..
+        } = self.totals;
         meter.stop(meter.elapsed_s(), [opened, closed, echoed]);
         let now = Instant::now();
         for connection in self.slots.iter().flatten() {
@@ -168,7 +181,12 @@ impl<'a> Clients<'a> {
     }
 
     fn tell(&self, meter: &mut Meter, progress: &mut Progress) {
-        let Totals { opened, closed, echoed, .. } = self.totals;
+        let Totals {
+            opened,
+            closed,
+            echoed,
+            ..
+        } = self.totals;
         let (open, at) = (self.totals.open(), meter.elapsed_s());
         meter.take(at, [opened, closed, echoed]);
         progress.at((at * 1000.0) as u64, || {
@@ -182,11 +200,18 @@ impl<'a> Clients<'a> {
         self.is_silent = true;
         self.vacant.clear();
         self.agenda.clear();
-        self.slots.iter_mut().flatten().for_each(|connection| connection.talking = false);
+        self.slots
+            .iter_mut()
+            .flatten()
+            .for_each(|connection| connection.talking = false);
     }
 
     fn timeout(&self) -> Duration {
-        let look = if self.vacant.is_empty() { LOOK_EVERY } else { OPEN_EVERY };
+        let look = if self.vacant.is_empty() {
+            LOOK_EVERY
+        } else {
+            OPEN_EVERY
+        };
         self.agenda.peek().map_or(look, |Reverse((at, ..))| {
             at.saturating_duration_since(Instant::now()).min(look)
         })
@@ -195,13 +220,17 @@ impl<'a> Clients<'a> {
     /// Opens connections while the server keeps up, and puts their first messages on the agenda.
     fn open_some(&mut self) -> io::Result<()> {
         while self.totals.opened < self.server.counts.accepted.get() + OPENINGS {
-            let Some(slot) = self.vacant.pop_front() else { break };
+            let Some(slot) = self.vacant.pop_front() else {
+                break;
+            };
             let begun = Instant::now();
             let stream = std::net::TcpStream::connect(self.server.addr)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
             let mut stream = TcpStream::from_std(stream);
-            self.poll.registry().register(&mut stream, Token(slot), Interest::READABLE)?;
+            self.poll
+                .registry()
+                .register(&mut stream, Token(slot), Interest::READABLE)?;
             let idle = self.options.idle_timeout;
             // Half of the connections never pause for as long as the timeout, a quarter falls silent after a while,
             // and a quarter never says a word.
@@ -228,20 +257,30 @@ impl<'a> Clients<'a> {
     /// Reads all echo that has come for one connection.
     fn receive(&mut self, slot: usize) -> io::Result<()> {
         // An event may be older than the close that another one has reported.
-        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
+        let Some(connection) = &mut self.slots[slot] else {
+            return Ok(());
+        };
         let received = connection.receive(&mut self.scratch, &mut self.totals);
-        if received.is_err() { self.closed(slot) } else { Ok(()) }
+        if received.is_err() {
+            self.closed(slot)
+        } else {
+            Ok(())
+        }
     }
 
     /// Says what is due.
     fn speak(&mut self) -> io::Result<()> {
         for _ in 0..ROUND {
-            let Some(&Reverse((due, slot, number))) = self.agenda.peek() else { break };
+            let Some(&Reverse((due, slot, number))) = self.agenda.peek() else {
+                break;
+            };
             if due > Instant::now() {
                 break;
             }
             self.agenda.pop();
-            let speaker = self.slots[slot].as_mut().filter(|speaker| speaker.number == number);
+            let speaker = self.slots[slot]
+                .as_mut()
+                .filter(|speaker| speaker.number == number);
             let Some(connection) = speaker else { continue };
             connection.talking = connection.talks_until.is_none_or(|until| due < until);
             if !connection.talking {
@@ -249,11 +288,15 @@ impl<'a> Clients<'a> {
             }
             // As often between 1 and 10 bytes as between 100 and 1000.
             let length = (MESSAGE_MOST as f64).powf(self.rng.f64()) as usize;
-            if connection.say(&self.scratch[..length], &mut self.totals).is_err() {
+            if connection
+                .say(&self.scratch[..length], &mut self.totals)
+                .is_err()
+            {
                 self.closed(slot)?;
             } else {
                 let pause = between(PAUSE, self.options.idle_timeout, &mut self.rng);
-                self.agenda.push(Reverse((Instant::now() + pause, slot, number)));
+                self.agenda
+                    .push(Reverse((Instant::now() + pause, slot, number)));
             }
         }
         Ok(())
@@ -262,7 +305,9 @@ impl<'a> Clients<'a> {
     /// Judges a close that has just been seen, and puts the slot up for another connection.
     fn closed(&mut self, slot: usize) -> io::Result<()> {
         let seen = Instant::now();
-        let Some(mut connection) = self.slots[slot].take() else { return Ok(()) };
+        let Some(mut connection) = self.slots[slot].take() else {
+            return Ok(());
+        };
         let name = format!("connection {}", connection.number);
         let judgement = connection.activity.judge(seen, connection.talking);
         self.totals.enter(judgement, self.options.grace, &name);

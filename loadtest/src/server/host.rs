@@ -59,12 +59,18 @@ impl Server {
         listener.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (addr, counts) = (listener.local_addr()?, Arc::default());
-        let mut server = Self { addr, counts, stop, loops: Vec::new() };
+        let mut server = Self {
+            addr,
+            counts,
+            stop,
+            loops: Vec::new(),
+        };
         for number in 0..loops {
             let poll = Poll::new()?;
             let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
             let mut listener = TcpListener::from_std(listener.try_clone()?);
-            poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+            poll.registry()
+                .register(&mut listener, LISTENER, Interest::READABLE)?;
             let wake = Arc::clone(&waker);
             let timer = Settings::new().budget(BUDGET);
             let timer = timer.build_with_waker(move || wake.wake().expect("a loop can be woken"));
@@ -79,7 +85,9 @@ impl Server {
             let stop = Arc::clone(&server.stop);
             let timer = timer.map_err(io::Error::other)?;
             let run = move || peers.run(poll, &listener, timer, &stop);
-            let thread = thread::Builder::new().name(format!("loop-{number}")).spawn(run)?;
+            let thread = thread::Builder::new()
+                .name(format!("loop-{number}"))
+                .spawn(run)?;
             server.loops.push((waker, thread));
         }
         Ok(server)
@@ -164,10 +172,14 @@ impl Peers {
     fn admit(&mut self, mut stream: TcpStream, timer: &mut Timers) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let slot = self.free.pop().unwrap_or(self.slots.len());
-        self.registry.register(&mut stream, Token(slot), Interest::READABLE)?;
+        self.registry
+            .register(&mut stream, Token(slot), Interest::READABLE)?;
         // It may have come after the round's clock read, which would close it too early.
-        let idle = timer.schedule(timer.now(), self.idle, slot).map_err(io::Error::other)?;
-        self.slots.resize_with(self.slots.len().max(slot + 1), || None);
+        let idle = timer
+            .schedule(timer.now(), self.idle, slot)
+            .map_err(io::Error::other)?;
+        self.slots
+            .resize_with(self.slots.len().max(slot + 1), || None);
         self.slots[slot] = Some((stream, idle));
         self.counts.accepted.add(1);
         Ok(())
@@ -175,7 +187,9 @@ impl Peers {
 
     /// Reads and echoes what one connection has; whether there was anything.
     fn serve(&mut self, slot: usize, timer: &mut Timers) -> io::Result<bool> {
-        let Some((stream, _)) = &mut self.slots[slot] else { return Ok(false) };
+        let Some((stream, _)) = &mut self.slots[slot] else {
+            return Ok(false);
+        };
         let (mut chunk, mut heard) = ([0; 4096], false);
         loop {
             let read = match stream.read(&mut chunk) {
@@ -199,9 +213,13 @@ impl Peers {
     fn close_if_silent(&mut self, slot: usize, timer: &mut Timers) -> io::Result<()> {
         let heard = self.serve(slot, timer)?;
         // The last look may have found that the peer has closed it.
-        let Some((_, idle)) = &mut self.slots[slot] else { return Ok(()) };
+        let Some((_, idle)) = &mut self.slots[slot] else {
+            return Ok(());
+        };
         if heard {
-            *idle = timer.schedule(timer.now(), self.idle, slot).map_err(io::Error::other)?;
+            *idle = timer
+                .schedule(timer.now(), self.idle, slot)
+                .map_err(io::Error::other)?;
             return Ok(());
         }
         self.counts.closed_idle.add(1);
@@ -210,7 +228,9 @@ impl Peers {
 
     /// Ends a connection's timer and closes it.
     fn close(&mut self, slot: usize, timer: &mut Timers) -> io::Result<()> {
-        let Some((mut stream, idle)) = self.slots[slot].take() else { return Ok(()) };
+        let Some((mut stream, idle)) = self.slots[slot].take() else {
+            return Ok(());
+        };
         // Lost by the timer that has just fired.
         timer.cancel(idle);
         self.free.push(slot);

@@ -41,7 +41,9 @@ pub(crate) fn run(
     let server = Server::start(told, options.loops).map_err(failed)?;
     let mut clients = Clients::new(&server, &options).map_err(failed)?;
     meter.begin();
-    clients.run(&mut meter, interrupt, &mut progress).map_err(failed)?;
+    clients
+        .run(&mut meter, interrupt, &mut progress)
+        .map_err(failed)?;
     let mut totals = std::mem::take(&mut clients.totals);
     drop(clients);
     let counts = server.stop().map_err(failed)?;
@@ -52,9 +54,18 @@ pub(crate) fn run(
          --connections or a longer --idle-timeout",
         totals.excused
     );
-    let notes = shortage.into_iter().chain((totals.excused > 0).then_some(excuse)).collect();
+    let notes = shortage
+        .into_iter()
+        .chain((totals.excused > 0).then_some(excuse))
+        .collect();
     let phases = vec![phase(verdict, totals, &meter)];
-    Ok(Report { kind: "server run", interrupted, phases, notes, ..Report::default() })
+    Ok(Report {
+        kind: "server run",
+        interrupted,
+        phases,
+        notes,
+        ..Report::default()
+    })
 }
 
 /// Raises the limit of open files, and lowers the number of connections to what has room; a note if it had to.
@@ -82,10 +93,22 @@ fn verdict(totals: &mut Totals, server: &Counts, interrupted: bool) -> Verdict {
         for (what, theirs, ours) in [
             ("connections accepted", server.accepted.get(), opened),
             ("idle connections closed", server.closed_idle.get(), closed),
-            ("connections ended by their clients", server.closed_by_peer.get(), 0),
+            (
+                "connections ended by their clients",
+                server.closed_by_peer.get(),
+                0,
+            ),
             ("timers pending at the end", server.timers.get(), 0),
-            ("bytes echoed", if told { server.echoed.get() } else { sent }, sent),
-            ("bytes of echo that arrived", if told { totals.echoed } else { sent }, sent),
+            (
+                "bytes echoed",
+                if told { server.echoed.get() } else { sent },
+                sent,
+            ),
+            (
+                "bytes of echo that arrived",
+                if told { totals.echoed } else { sent },
+                sent,
+            ),
         ] {
             totals.findings.compare(what, theirs, ours);
         }
@@ -100,7 +123,9 @@ fn verdict(totals: &mut Totals, server: &Counts, interrupted: bool) -> Verdict {
             ("open_at_end", open),
             ("excused", totals.excused),
         ],
-        breaches: totals.findings.counts(&[Breach::Early, Breach::Forgotten, Breach::Mismatch]),
+        breaches: totals
+            .findings
+            .counts(&[Breach::Early, Breach::Forgotten, Breach::Mismatch]),
         findings: totals.findings.lines(),
     }
 }
@@ -113,7 +138,12 @@ fn phase(verdict: Verdict, totals: Totals, meter: &Meter) -> Phase {
     let mut figures = vec![
         Figure::new("held_most", "connections held open", Unit::Count, most),
         figure("closed", "closed as idle", Unit::Count, totals.closed),
-        figure("excused", "not judged, after a delay of this program", Unit::Count, totals.excused),
+        figure(
+            "excused",
+            "not judged, after a delay of this program",
+            Unit::Count,
+            totals.excused,
+        ),
         figure("echoed", "echo", Unit::Bytes, totals.echoed),
     ];
     figures.extend(meter.figures());
@@ -152,8 +182,13 @@ mod tests {
 
     /// Judges ten connections, one of them so, by the counts of a server that agrees but for what `forge` adds.
     fn judged(judgement: Judgement, forge: fn(&Counts)) -> Verdict {
-        let mut totals =
-            Totals { opened: 10, closed: 9, sent: 1000, echoed: 1000, ..Totals::default() };
+        let mut totals = Totals {
+            opened: 10,
+            closed: 9,
+            sent: 1000,
+            echoed: 1000,
+            ..Totals::default()
+        };
         totals.enter(judgement, Duration::from_secs(1), "connection 7");
         let server = Counts::default();
         server.accepted.add(10);
@@ -168,14 +203,23 @@ mod tests {
         let by = Duration::from_millis(3);
         assert!(judged(Judgement::InTime(by), |_| ()).is_ok());
         let excused = judged(Judgement::Excused, |server| server.echoed.add(1));
-        assert!(excused.is_ok() && excused.counts.contains(&("excused", 1)), "{excused:?}");
+        assert!(
+            excused.is_ok() && excused.counts.contains(&("excused", 1)),
+            "{excused:?}"
+        );
         let late = Judgement::InTime(Duration::from_secs(2));
         for (judgement, finding) in [
-            (Judgement::Early(by), "early: connection 7: closed 3 ms before"),
+            (
+                Judgement::Early(by),
+                "early: connection 7: closed 3 ms before",
+            ),
             (late, "forgotten: connection 7: 2 s late"),
         ] {
             let verdict = judged(judgement, |_| ());
-            assert!(!verdict.is_ok() && verdict.findings[0].starts_with(finding), "{verdict:?}");
+            assert!(
+                !verdict.is_ok() && verdict.findings[0].starts_with(finding),
+                "{verdict:?}"
+            );
         }
         let forgeries: [fn(&Counts); 5] = [
             |server| server.accepted.add(1),
@@ -185,7 +229,10 @@ mod tests {
             |server| server.timers.add(1),
         ];
         for (number, forge) in forgeries.into_iter().enumerate() {
-            assert!(!judged(Judgement::InTime(by), forge).is_ok(), "forgery {number}");
+            assert!(
+                !judged(Judgement::InTime(by), forge).is_ok(),
+                "forgery {number}"
+            );
         }
     }
 }

@@ -24,13 +24,22 @@ fn ends(folder: &TempDir, arguments: &str, code: i32) -> (String, String) {
 fn ends_under(folder: &TempDir, limit: &str, arguments: &str, code: i32) -> (String, String) {
     let mut shell = Command::new("sh");
     let run = format!("ulimit {limit}; exec \"$0\" {arguments}");
-    said(shell.args(["-c", &run, env!("CARGO_BIN_EXE_loadtest")]).current_dir(folder), code)
+    said(
+        shell
+            .args(["-c", &run, env!("CARGO_BIN_EXE_loadtest")])
+            .current_dir(folder),
+        code,
+    )
 }
 
 fn said(command: &mut Command, code: i32) -> (String, String) {
     let output = command.output().expect("the program starts");
     let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-    assert_eq!(output.status.code(), Some(code), "{command:?}: {out}\n{err}");
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{command:?}: {out}\n{err}"
+    );
     (out, err)
 }
 
@@ -44,7 +53,9 @@ fn json(folder: &TempDir, name: &str) -> Value {
 }
 
 fn number(json: &Value, name: &str) -> u64 {
-    json[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", json[name]))
+    json[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name} is {}", json[name]))
 }
 
 /// Verdict ok, and nothing wrong.
@@ -61,7 +72,10 @@ fn assert_page(folder: &TempDir, charts: usize) {
     let page = std::fs::read_to_string(page).expect("the report is there");
     assert!(page.contains("Verdict OK") && page.matches("<svg").count() >= charts);
     let outside = ["src=", "href=", "url(", "@import", "http://", "https://"];
-    assert!(!outside.iter().any(|link| page.contains(link)), "the report fetches something");
+    assert!(
+        !outside.iter().any(|link| page.contains(link)),
+        "the report fetches something"
+    );
 }
 
 /// The first Ctrl-C, sent once the run has told of its progress, ends it early, and everything is judged and written
@@ -72,12 +86,17 @@ fn interrupted(folder: &TempDir, arguments: &str) -> (Option<i32>, Value) {
     use std::process::Stdio;
 
     let mut program = program(folder);
-    program.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    program
+        .args(arguments.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = program.spawn().expect("the program starts");
     let mut told = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
     let mut err = String::new();
     told.read_line(&mut err).expect("progress");
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     assert!(sent.expect("kill runs").success());
     told.read_to_string(&mut err).expect("the rest");
     let output = child.wait_with_output().expect("the program ends");

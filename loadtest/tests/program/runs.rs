@@ -33,34 +33,78 @@ fn assert_sound(json: &Value) {
 /// Nothing was run, and no file but these is there.
 fn assert_refused(folder: &TempDir, (out, err): (String, String), hints: &[&str], files: usize) {
     assert!(out.is_empty(), "nothing was run: {out}");
-    assert!(hints.iter().all(|hint| err.contains(hint)), "{hints:?}: {err}");
-    assert_eq!(std::fs::read_dir(folder).unwrap().count(), files, "{hints:?}");
+    assert!(
+        hints.iter().all(|hint| err.contains(hint)),
+        "{hints:?}: {err}"
+    );
+    assert_eq!(
+        std::fs::read_dir(folder).unwrap().count(),
+        files,
+        "{hints:?}"
+    );
 }
 
 #[test]
 fn a_one_second_run_ends_with_verdict_table_and_files() {
     let folder = folder();
-    let (out, _) = ends(&folder, "--duration 1s --cancel-share 0.9 --json out.json", 0);
-    for part in ["schedule call", "firing lateness", "p99.9", "context switches", "verdict: OK"] {
+    let (out, _) = ends(
+        &folder,
+        "--duration 1s --cancel-share 0.9 --json out.json",
+        0,
+    );
+    for part in [
+        "schedule call",
+        "firing lateness",
+        "p99.9",
+        "context switches",
+        "verdict: OK",
+    ] {
         assert!(out.contains(part), "{part} is missing in\n{out}");
     }
     let (paced, full) = (out.find("\npaced, "), out.find("\nfull speed, "));
-    assert!(paced.is_some() && paced < full, "the paced phase comes first:\n{out}");
+    assert!(
+        paced.is_some() && paced < full,
+        "the paced phase comes first:\n{out}"
+    );
     let json = json(&folder, "out.json");
     assert_sound(&json);
-    assert!(number(&json, "fired") > 0 && number(&json, "cancelled") > 0, "{json:#}");
+    assert!(
+        number(&json, "fired") > 0 && number(&json, "cancelled") > 0,
+        "{json:#}"
+    );
     let (settings, made) = (&json["settings"], &json["made_with"]);
-    assert!(settings["tick"] == "1ms" && settings["cancel_share"] == 0.9, "{settings}");
-    assert!(made["command"].as_str().unwrap().starts_with("loadtest --duration 1s"), "{made}");
-    assert!(made["compiler"].as_str().unwrap().starts_with("rustc "), "{made}");
+    assert!(
+        settings["tick"] == "1ms" && settings["cancel_share"] == 0.9,
+        "{settings}"
+    );
+    assert!(
+        made["command"]
+            .as_str()
+            .unwrap()
+            .starts_with("loadtest --duration 1s"),
+        "{made}"
+    );
+    assert!(
+        made["compiler"].as_str().unwrap().starts_with("rustc "),
+        "{made}"
+    );
     for (phase, rate) in [(0, "50 k/s"), (1, "as high as possible")] {
         let phase = &json["phases"][phase];
         assert_eq!(phase["settings"]["rate"], rate, "{phase:#}");
-        assert!(phase["figures"]["pairs_per_second"]["value"].as_f64() > Some(0.0), "{phase:#}");
-        assert!(phase["distributions"]["schedule"]["p99_9_ns"].as_u64() > Some(0), "{phase:#}");
+        assert!(
+            phase["figures"]["pairs_per_second"]["value"].as_f64() > Some(0.0),
+            "{phase:#}"
+        );
+        assert!(
+            phase["distributions"]["schedule"]["p99_9_ns"].as_u64() > Some(0),
+            "{phase:#}"
+        );
     }
     assert_page(&folder, 8);
-    assert!(out.contains("tickwheel-report.html"), "the path is printed:\n{out}");
+    assert!(
+        out.contains("tickwheel-report.html"),
+        "the path is printed:\n{out}"
+    );
 }
 
 #[test]
@@ -83,22 +127,43 @@ fn every_kind_of_load_holds_the_verdict() {
 fn the_shipped_recording_replays_fast_and_exactly() {
     let folder = folder();
     write(&folder, "small.csv", RECORDING);
-    sound(&folder, "replay small.csv --fast --wheel hashed:8 --tick 100us");
+    sound(
+        &folder,
+        "replay small.csv --fast --wheel hashed:8 --tick 100us",
+    );
     sound(&folder, "replay small.csv --fast --max-pending 100");
     let json = sound(&folder, "replay small.csv --fast --linger 70s");
-    assert!(number(&json, "fired") > 0 && number(&json, "rescheduled") > 0, "{json:#}");
-    assert_eq!(number(&json, "returned"), 0, "all delays are shorter than the linger");
+    assert!(
+        number(&json, "fired") > 0 && number(&json, "rescheduled") > 0,
+        "{json:#}"
+    );
+    assert_eq!(
+        number(&json, "returned"),
+        0,
+        "all delays are shorter than the linger"
+    );
 }
 
 #[test]
 fn a_recording_can_be_replayed() {
     let folder = folder();
     let record = "--record new.csv --duration 300ms";
-    assert_refused(&folder, ends(&folder, record, 2), &["give it one --rate"], 0);
-    sound(&folder, &format!("{record} --rate 1k --in-flight 10 --reschedule-share 0.05"));
+    assert_refused(
+        &folder,
+        ends(&folder, record, 2),
+        &["give it one --rate"],
+        0,
+    );
+    sound(
+        &folder,
+        &format!("{record} --rate 1k --in-flight 10 --reschedule-share 0.05"),
+    );
     for way in ["", "--fast"] {
         let json = sound(&folder, &format!("replay new.csv --quiet {way}"));
-        assert!(number(&json, "cancelled") > 0 && number(&json, "rescheduled") > 0, "{json:#}");
+        assert!(
+            number(&json, "cancelled") > 0 && number(&json, "rescheduled") > 0,
+            "{json:#}"
+        );
     }
 }
 
@@ -107,9 +172,15 @@ fn a_bad_workload_is_refused_line_by_line() {
     let folder = folder();
     let header = "time_us,op,id,delay_us\n";
     let bad = "0,schedule,1,5\nsoon,schedule,2,5\n7,cancel,9,\n3,cancel,1,\n";
-    let (third, fourth) = ("line 3: time_us must be a whole", "line 4: id 9 was not scheduled");
+    let (third, fourth) = (
+        "line 3: time_us must be a whole",
+        "line 4: id 9 was not scheduled",
+    );
     for (lines, hints) in [
-        (bad, &["bad lines, nothing was run\n  line 3", third, fourth][..]),
+        (
+            bad,
+            &["bad lines, nothing was run\n  line 3", third, fourth][..],
+        ),
         (&"x\n".repeat(50), &["and 30 more bad lines"]),
         ("# nothing\n", &["no operation"]),
     ] {
@@ -125,7 +196,10 @@ fn a_bad_workload_is_refused_line_by_line() {
 fn bad_options_exit_with_2_and_say_what_is_allowed() {
     let folder = folder();
     for (arguments, hint) in [
-        ("--wheel hashed:0 --duration 1s", "buckets is 0; choose 1 to 65536"),
+        (
+            "--wheel hashed:0 --duration 1s",
+            "buckets is 0; choose 1 to 65536",
+        ),
         ("--tick 1ns --duration 1s", "tick is 1ns; choose 1us to 1h"),
         ("replay no-such-file.csv", "no-such-file.csv"),
         ("--no-such-option", "--help"),
@@ -140,8 +214,18 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
 fn what_no_memory_has_room_for_is_refused_before_the_run() {
     let folder = folder();
     for (limit, run, code, hints) in [
-        ("-v 3000000", "--in-flight 1000000000", 3, ["no memory", "lower --in-flight"]),
-        ("-v 3000000", "replay /dev/zero", 2, ["/dev/zero", "the file has more than"]),
+        (
+            "-v 3000000",
+            "--in-flight 1000000000",
+            3,
+            ["no memory", "lower --in-flight"],
+        ),
+        (
+            "-v 3000000",
+            "replay /dev/zero",
+            2,
+            ["/dev/zero", "the file has more than"],
+        ),
     ] {
         assert_refused(&folder, ends_under(&folder, limit, run, code), &hints, 0);
     }
@@ -152,7 +236,12 @@ fn a_file_that_cannot_be_written_is_found_before_the_run() {
     let folder = folder();
     for option in ["--report", "--json", "--record"] {
         let run = format!("--duration 1h --rate 1k {option} no/such/place");
-        assert_refused(&folder, ends(&folder, &run, 3), &["cannot write no/such/place"], 0);
+        assert_refused(
+            &folder,
+            ends(&folder, &run, 3),
+            &["cannot write no/such/place"],
+            0,
+        );
     }
 }
 
@@ -169,15 +258,28 @@ fn files_that_are_one_are_refused_before_the_run() {
     for (arguments, names) in [
         ("--report x --json ./x", ["--report x", "--json ./x"]),
         ("--report soft --json new", ["--report soft", "--json new"]),
-        ("server --report new --json soft", ["--report new", "--json soft"]),
+        (
+            "server --report new --json soft",
+            ["--report new", "--json soft"],
+        ),
         ("--record x --no-report --json x", ["--json x", "FILE x"]),
-        ("replay w.csv --no-report --json link", ["--json link", "FILE w.csv"]),
-        ("replay w.csv --fast --report w.csv", ["--report w.csv", "FILE w.csv"]),
+        (
+            "replay w.csv --no-report --json link",
+            ["--json link", "FILE w.csv"],
+        ),
+        (
+            "replay w.csv --fast --report w.csv",
+            ["--report w.csv", "FILE w.csv"],
+        ),
     ] {
         assert_refused(&folder, ends(&folder, arguments, 2), &names, 3);
     }
     assert_eq!(std::fs::read_to_string(path("w.csv")).unwrap(), RECORDING);
-    ends(&folder, "--duration 100ms --report /dev/null --json /dev/null", 0);
+    ends(
+        &folder,
+        "--duration 100ms --report /dev/null --json /dev/null",
+        0,
+    );
     write(&folder, "out.json", &"x".repeat(1 << 20));
     sound(&folder, "--duration 100ms --quiet");
 }
@@ -195,7 +297,11 @@ fn ctrl_c_ends_a_run_with_its_full_verdict() {
 #[test]
 fn ctrl_c_before_the_first_timer_is_not_ok() {
     let folder = folder();
-    write(&folder, "late.csv", "time_us,op,id,delay_us\n3600000000,schedule,1,5\n");
+    write(
+        &folder,
+        "late.csv",
+        "time_us,op,id,delay_us\n3600000000,schedule,1,5\n",
+    );
     let (code, json) = interrupted(&folder, "replay late.csv --json out.json");
     assert_eq!((code, number(&json, "accepted")), (Some(4), 0));
     assert_eq!(json["verdict"], "nothing was run");

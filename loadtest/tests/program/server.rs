@@ -20,7 +20,10 @@ fn two_hundred_connections_are_closed_in_time() {
     }
     let json = json(&folder, "out.json");
     assert_sound(&json);
-    assert!(number(&json["counts"], "opened") > 200, "closed ones are replaced: {json:#}");
+    assert!(
+        number(&json["counts"], "opened") > 200,
+        "closed ones are replaced: {json:#}"
+    );
     let echoed = &json["phases"][0]["figures"]["echoed_bytes"]["value"];
     assert!(echoed.as_f64() > Some(0.0), "{json:#}");
     assert_page(&folder, 3);
@@ -35,8 +38,15 @@ fn a_server_with_the_wrong_timeout_is_found_out() {
         ("1h", "forgotten", "still open"),
     ] {
         let folder = folder();
-        let (out, _) = ends(&folder, &format!("{run} --tell-server {told} --json out.json"), 1);
-        assert!(out.contains(word) && out.contains("verdict: BREACH"), "{out}");
+        let (out, _) = ends(
+            &folder,
+            &format!("{run} --tell-server {told} --json out.json"),
+            1,
+        );
+        assert!(
+            out.contains(word) && out.contains("verdict: BREACH"),
+            "{out}"
+        );
         let json = json(&folder, "out.json");
         assert!(number(&json["breaches"], breach) > 0, "{json:#}");
         let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();
@@ -50,8 +60,14 @@ fn a_low_file_limit_is_named_and_used_up() {
     let run = "server --connections 600 --duration 400ms --idle-timeout 500ms --loops 2 --quiet";
     let (out, err) = ends_under(&folder(), "-n 140", run, 0);
     let words = "the limit of 140 open files allows 34 of the 600 connections asked for";
-    assert!(err.contains(words) && err.contains("`ulimit -n 1272`"), "{err}");
-    assert!(out.contains("verdict: OK") && !out.contains("p99"), "only the verdict: {out}");
+    assert!(
+        err.contains(words) && err.contains("`ulimit -n 1272`"),
+        "{err}"
+    );
+    assert!(
+        out.contains("verdict: OK") && !out.contains("p99"),
+        "only the verdict: {out}"
+    );
 }
 
 /// The first Ctrl-C ends the run early, with a verdict over what is known by then.

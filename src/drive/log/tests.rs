@@ -9,7 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 const LARGEST: usize = MOST_YOUNG * BLOCK;
 
 fn entry(index: u32, deadline: u64) -> Entry {
-    Entry { deadline, index, mark: !index }
+    Entry {
+        deadline,
+        index,
+        mark: !index,
+    }
 }
 
 /// Which indices are dead.
@@ -23,7 +27,10 @@ impl TimerStore for Book<'_> {
     }
 
     fn prefetch(&self, entry: &Entry) {
-        assert!((entry.index as usize) < self.0.len(), "only entries that are there");
+        assert!(
+            (entry.index as usize) < self.0.len(),
+            "only entries that are there"
+        );
     }
 
     fn decide(&mut self, _: Entry, _: u64) -> crate::drive::Fate<()> {
@@ -64,7 +71,8 @@ impl Timers {
     /// How many entries are inserted, and how many dead ones removed.
     fn insert_due(&mut self, now: u64, limit: usize) -> (usize, usize) {
         let insert = |entry: Entry| self.inserted.push(entry.index);
-        self.log.insert_due(now, limit, &Book(&self.dead), || true, insert)
+        self.log
+            .insert_due(now, limit, &Book(&self.dead), || true, insert)
     }
 
     /// Timers whose entries are due at 5000 and after, all of them sealed.
@@ -84,21 +92,35 @@ impl Timers {
 fn young_blocks_become_more_while_timers_live_and_fewer_when_they_die() {
     for die in [false, true] {
         let mut timers = Timers::default();
-        assert_eq!(timers.log.held_bytes(), 0, "who schedules nothing holds nothing");
+        assert_eq!(
+            timers.log.held_bytes(),
+            0,
+            "who schedules nothing holds nothing"
+        );
         for n in 0..LARGEST as u64 {
             timers.push(1_000 - n % 10);
             assert_eq!(timers.log.earliest(), 1_000 - n.min(9), "after {n}");
         }
         let young = (timers.log.most_young, timers.log.blocks.len());
-        assert_eq!((young, timers.inserted.len()), ((MOST_YOUNG, MOST_YOUNG - 1), 0));
+        assert_eq!(
+            (young, timers.inserted.len()),
+            ((MOST_YOUNG, MOST_YOUNG - 1), 0)
+        );
         timers.dead.fill(die);
         for _ in 0..if die { LARGEST } else { 1 } {
             timers.push(2_000);
             *timers.dead.last_mut().unwrap() = die;
         }
-        let left = (timers.log.most_young, timers.log.blocks.len(), timers.log.earliest());
+        let left = (
+            timers.log.most_young,
+            timers.log.blocks.len(),
+            timers.log.earliest(),
+        );
         let (most_young, inserted) = if die { (1, 0) } else { (MOST_YOUNG, LARGEST) };
-        assert_eq!((left, timers.inserted.len()), ((most_young, 0, 2_000), inserted));
+        assert_eq!(
+            (left, timers.inserted.len()),
+            ((most_young, 0, 2_000), inserted)
+        );
     }
 }
 
@@ -109,7 +131,10 @@ fn the_threshold_waits_for_an_empty_buffer() {
     timers.push(500);
     timers.log.follow(400);
     assert!(!timers.log.admits(400), "what is due is not kept back");
-    assert!(timers.log.admits(401), "an entry for 500 must not go past the one that is here");
+    assert!(
+        timers.log.admits(401),
+        "an entry for 500 must not go past the one that is here"
+    );
     assert_eq!(timers.insert_due(500, usize::MAX), (1, 0));
     timers.log.follow(400);
     assert!(!timers.log.admits(463) && timers.log.admits(464));
@@ -135,8 +160,14 @@ struct Wheel {
 impl Wheel {
     fn insert(&mut self, dead: &[bool], entry: Entry) {
         let last = self.came.insert(entry.deadline, entry.index);
-        assert!(last.is_none_or(|last| last < entry.index), "{entry:?} came after {last:?}");
-        assert!(std::mem::take(&mut self.waits[entry.index as usize]), "{entry:?} comes twice");
+        assert!(
+            last.is_none_or(|last| last < entry.index),
+            "{entry:?} came after {last:?}"
+        );
+        assert!(
+            std::mem::take(&mut self.waits[entry.index as usize]),
+            "{entry:?} comes twice"
+        );
         self.len += 1;
         if !dead[entry.index as usize] {
             self.forget(entry.deadline);
@@ -163,7 +194,11 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
         let (mut dead, mut deadlines, mut now, mut removed) = (Vec::new(), Vec::new(), 0, 0);
         for step in 0..300_000_u32 {
             // Few ticks, so that entries share them.
-            let delay = [1 + below(400), shortest + below(3_000), shortest + 8 * below(900)];
+            let delay = [
+                1 + below(400),
+                shortest + below(3_000),
+                shortest + 8 * below(900),
+            ];
             let deadline = now + delay[below(3) as usize];
             dead.push(false);
             deadlines.push(deadline);
@@ -194,7 +229,11 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
                 swept += gone;
             }
             if below(400) == 0 {
-                now += 1 + if below(50) == 0 { below(700) } else { below(20) };
+                now += 1 + if below(50) == 0 {
+                    below(700)
+                } else {
+                    below(20)
+                };
                 log.follow(now);
                 // At times the budget runs out.
                 while log.next_look() <= now && below(10) > 0 {
@@ -206,17 +245,27 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
                 }
                 if log.earliest() > now {
                     let rest = wheel.awaited.split_off(&(now + 1));
-                    assert!(wheel.awaited.values().all(|left| *left == 0), "late at {now}");
+                    assert!(
+                        wheel.awaited.values().all(|left| *left == 0),
+                        "late at {now}"
+                    );
                     wheel.awaited = rest;
                     in_time += 1;
                 }
             }
-            assert_eq!(log.len(), dead.len() - wheel.len - removed, "in step {step}");
+            assert_eq!(
+                log.len(),
+                dead.len() - wheel.len - removed,
+                "in step {step}"
+            );
         }
     }
     assert!(in_time > 2_000, "seldom in time: {in_time}");
     assert!(sealed > 50_000, "{sealed} sealed");
-    assert!(swept > 10_000 && dropped > 10_000, "{swept} swept, {dropped} dropped");
+    assert!(
+        swept > 10_000 && dropped > 10_000,
+        "{swept} swept, {dropped} dropped"
+    );
 }
 
 #[test]
@@ -225,16 +274,26 @@ fn sealed_entries_are_not_overtaken_at_short_notice() {
     (0..LARGEST).for_each(|_| timers.push(600));
     timers.make_room(true);
     let Log { sealed, .. } = timers.log;
-    assert_eq!((timers.log.len(), sealed, timers.inserted.len()), (LARGEST, MOST_YOUNG, 0));
+    assert_eq!(
+        (timers.log.len(), sealed, timers.inserted.len()),
+        (LARGEST, MOST_YOUNG, 0)
+    );
     timers.log.follow(560);
-    assert!(!timers.log.admits(599) && timers.log.admits(600), "behind those that are older");
+    assert!(
+        !timers.log.admits(599) && timers.log.admits(600),
+        "behind those that are older"
+    );
     assert_eq!(timers.log.next_look(), 600 - SOON);
     assert_eq!(timers.insert_due(600 - SOON - 1, 4 * 1024), (0, 0));
     // A quarter of the limit goes to what is due soon only.
     let taken = [100, 200, 600].map(|now| timers.insert_due(now, 4 * 1024));
     assert_eq!(taken, [(1024, 0), (1024, 0), (4096, 0)]);
     timers.log.follow(600);
-    assert_eq!(timers.log.earliest(), 600, "the rest waits for the next turn");
+    assert_eq!(
+        timers.log.earliest(),
+        600,
+        "the rest waits for the next turn"
+    );
     // What comes for the same tick then waits behind it.
     timers.push(600);
     for left in [1024, 1024 + 1] {
@@ -249,23 +308,39 @@ fn sealed_blocks_are_looked_at_where_that_pays() {
     (0..blocks * BLOCK).for_each(|_| timers.push(90));
     timers.log.seal();
     // In the first block nothing is dead, in the later ones every second entry.
-    timers.dead = (0..blocks * BLOCK).map(|n| n >= BLOCK && n % 2 == 0).collect();
+    timers.dead = (0..blocks * BLOCK)
+        .map(|n| n >= BLOCK && n % 2 == 0)
+        .collect();
     let (inserted, removed) = timers.insert_due(90, usize::MAX);
-    assert_eq!(removed, blocks.saturating_sub(1 + SKIPPED_LOOKS as usize) * BLOCK / 2);
+    assert_eq!(
+        removed,
+        blocks.saturating_sub(1 + SKIPPED_LOOKS as usize) * BLOCK / 2
+    );
     let Timers { log, .. } = timers;
-    assert_eq!((inserted + removed, log.len(), log.earliest()), (blocks * BLOCK, 0, u64::MAX));
+    assert_eq!(
+        (inserted + removed, log.len(), log.earliest()),
+        (blocks * BLOCK, 0, u64::MAX)
+    );
 }
 
 #[test]
 fn entries_without_room_in_the_wheel_stay_in_order() {
-    let Timers { mut log, mut inserted, .. } = Timers::sealed(6_000);
+    let Timers {
+        mut log,
+        mut inserted,
+        ..
+    } = Timers::sealed(6_000);
     for room in [0, 3_000, 5_950, 6_000] {
         log.insert_all(|entry| {
             let fits = inserted.len() < room;
             inserted.extend(fits.then_some(entry.index));
             fits
         });
-        let earliest = if room < 6_000 { 5_000 + room as u64 } else { u64::MAX };
+        let earliest = if room < 6_000 {
+            5_000 + room as u64
+        } else {
+            u64::MAX
+        };
         assert_eq!((log.len(), log.earliest()), (6_000 - room, earliest));
     }
     assert!(inserted.into_iter().eq(0..6_000));
@@ -278,23 +353,38 @@ fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
         timers.push(9_000);
         timers.log.clear();
         let Timers { log, .. } = &timers;
-        assert_eq!((log.len(), log.earliest(), log.blocks.len()), (0, u64::MAX, 0));
+        assert_eq!(
+            (log.len(), log.earliest(), log.blocks.len()),
+            (0, u64::MAX, 0)
+        );
         assert_eq!(log.pool.0.len(), RESERVE);
     }
-    timers.log.insert_all(|entry| panic!("{entry:?} is still there"));
+    timers
+        .log
+        .insert_all(|entry| panic!("{entry:?} is still there"));
 }
 
 #[test]
 fn a_sweep_packs_what_lives_into_fewer_blocks() {
     let mut timers = Timers::sealed(8 * BLOCK as u64);
     timers.dead = (0..8 * BLOCK).map(|n| n % 3 > 0).collect();
-    let Timers { mut log, mut inserted, dead } = timers;
+    let Timers {
+        mut log,
+        mut inserted,
+        dead,
+    } = timers;
     let sweep = log.sweep(usize::MAX, &Book(&dead));
     assert!(sweep.cycle_done && sweep.removed + log.len() == 8 * BLOCK);
-    assert_eq!((log.sealed, log.len(), log.earliest()), (3, (8 * BLOCK).div_ceil(3), 5_000));
+    assert_eq!(
+        (log.sealed, log.len(), log.earliest()),
+        (3, (8 * BLOCK).div_ceil(3), 5_000)
+    );
     log.insert_all(|entry| {
         inserted.push(entry.index);
         true
     });
-    assert!(inserted.into_iter().eq((0..8 * BLOCK as u32).step_by(3)), "in their order");
+    assert!(
+        inserted.into_iter().eq((0..8 * BLOCK as u32).step_by(3)),
+        "in their order"
+    );
 }

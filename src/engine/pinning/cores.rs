@@ -24,13 +24,19 @@ pub(crate) struct Cores {
 
 impl Cores {
     pub(crate) fn of_this_process() -> Self {
-        Self { allowed: process_mask(), quota: process_quota() }
+        Self {
+            allowed: process_mask(),
+            quota: process_quota(),
+        }
     }
 
     /// Creates limits for a test.
     #[cfg(test)]
     pub(super) fn with<const N: usize>(allowed: [usize; N], quota: Option<f64>) -> Self {
-        Self { allowed: allowed.to_vec(), quota }
+        Self {
+            allowed: allowed.to_vec(),
+            quota,
+        }
     }
 
     pub(crate) fn allowed(&self) -> &[usize] {
@@ -40,12 +46,15 @@ impl Cores {
     /// Returns one shard for each core, not more than the quota's whole cores, and at least one.
     pub(crate) fn default_shards(&self) -> usize {
         let cores = self.allowed.len();
-        self.quota.map_or(cores, |quota| cores.min(quota as usize)).clamp(1, MAX_SHARDS)
+        self.quota
+            .map_or(cores, |quota| cores.min(quota as usize))
+            .clamp(1, MAX_SHARDS)
     }
 
     /// Returns whether all of the cores are ours all of the time, as far as the quota goes.
     pub(super) fn are_ours(&self) -> bool {
-        self.quota.is_none_or(|quota| quota as usize >= self.allowed.len())
+        self.quota
+            .is_none_or(|quota| quota as usize >= self.allowed.len())
     }
 }
 
@@ -111,11 +120,15 @@ fn quota_of(mounted: &Path, groups: &str) -> Option<f64> {
         let (controllers, path) = rest.split_once(':')?;
         if controllers.is_empty() {
             let unified = ["", "unified"].map(|name| mounted.join(name));
-            return unified.iter().find_map(|mount| least(mount, path, quota_v2));
+            return unified
+                .iter()
+                .find_map(|mount| least(mount, path, quota_v2));
         }
         let is_cpu = controllers.split(',').any(|controller| controller == "cpu");
         let mounts = [controllers, "cpu"].map(|name| mounted.join(name));
-        is_cpu.then(|| mounts.iter().find_map(|mount| least(mount, path, quota_v1))).flatten()
+        is_cpu
+            .then(|| mounts.iter().find_map(|mount| least(mount, path, quota_v1)))
+            .flatten()
     });
     quotas.reduce(f64::min)
 }
@@ -123,9 +136,17 @@ fn quota_of(mounted: &Path, groups: &str) -> Option<f64> {
 /// Returns the least quota of a group and those above it. A container may see a path that is not below its mount.
 fn least(mount: &Path, path: &str, quota: fn(&Path) -> Option<f64>) -> Option<f64> {
     let path = Path::new(path.trim_start_matches('/'));
-    let inside = !path.components().any(|part| part == std::path::Component::ParentDir);
-    let group = if inside { mount.join(path) } else { mount.to_owned() };
-    let groups = group.ancestors().take_while(|group| group.starts_with(mount));
+    let inside = !path
+        .components()
+        .any(|part| part == std::path::Component::ParentDir);
+    let group = if inside {
+        mount.join(path)
+    } else {
+        mount.to_owned()
+    };
+    let groups = group
+        .ancestors()
+        .take_while(|group| group.starts_with(mount));
     groups.filter_map(quota).reduce(f64::min)
 }
 

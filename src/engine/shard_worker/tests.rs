@@ -20,14 +20,24 @@ impl Wake for Panicking {
 /// Returns a shard with `count` wakers that have fired, and what they wake.
 fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Panicking>) {
     let inner: &Inner<TimerTask> = &timer.inner;
-    let mut shard = inner.lifecycle.state.lock().unwrap().idle[0].take().unwrap();
+    let mut shard = inner.lifecycle.state.lock().unwrap().idle[0]
+        .take()
+        .unwrap();
     let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
     for _ in 0..count {
         let payload = TimerTask::waking(Waker::from(Arc::clone(&wakers)));
         // A key of any timer: the handler does not use it.
-        let key = timer.schedule_key(Duration::ZERO, TimerTask::new(|| ())).unwrap();
+        let key = timer
+            .schedule_key(Duration::ZERO, TimerTask::new(|| ()))
+            .unwrap();
         let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
-        let expired = Expired { payload, key, deadline, lateness, shard: 0 };
+        let expired = Expired {
+            payload,
+            key,
+            deadline,
+            lateness,
+            shard: 0,
+        };
         shard.handle_in_turn(inner, expired, Time::ZERO);
     }
     (shard, wakers)
@@ -37,11 +47,22 @@ fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Pani
 #[test]
 fn a_wake_batch_is_called_when_it_is_full_or_its_shard_ends() {
     for (count, waiting) in [(3, 3), (WAKE_BATCH + 1, 1)] {
-        let timer: Timer = Builder::new().shards(1).drive(Drive::Manual).build().unwrap();
+        let timer: Timer = Builder::new()
+            .shards(1)
+            .drive(Drive::Manual)
+            .build()
+            .unwrap();
         let (shard, wakers) = with_wakers(&timer, count);
         let woken = || wakers.0.load(Ordering::Relaxed);
-        assert_eq!((shard.wake_batch.len(), woken()), (waiting, count - waiting));
-        assert_eq!(shard.close(&timer.inner).len(), count, "those that have not fired");
+        assert_eq!(
+            (shard.wake_batch.len(), woken()),
+            (waiting, count - waiting)
+        );
+        assert_eq!(
+            shard.close(&timer.inner).len(),
+            count,
+            "those that have not fired"
+        );
         assert_eq!(woken(), count);
     }
 }

@@ -42,7 +42,9 @@ fn ends_once<E: Copy + Send + 'static>(extra: E, sum: impl Fn(E) -> usize + Send
     }
     // Moved to another thread and through a vector that grows.
     let tasks: Vec<_> = (0..100).map(|_| make()).collect();
-    std::thread::spawn(move || tasks.into_iter().for_each(TimerTask::run)).join().unwrap();
+    std::thread::spawn(move || tasks.into_iter().for_each(TimerTask::run))
+        .join()
+        .unwrap();
     assert_eq!(drops.load(Ordering::Relaxed), 102);
     assert_eq!(Arc::strong_count(&drops), 1, "every captured value is gone");
 }
@@ -78,6 +80,9 @@ fn a_panic_in_the_closure_or_in_a_drop_leaves_nothing_behind() {
         // A closure that panics while its captures panic would end the process: only one of them does.
         let ends = move || if panics { drop(task) } else { task.run() };
         assert!(catch_unwind(AssertUnwindSafe(ends)).is_err());
-        assert_eq!((drops.load(Ordering::Relaxed), Arc::strong_count(&drops)), (1, 1));
+        assert_eq!(
+            (drops.load(Ordering::Relaxed), Arc::strong_count(&drops)),
+            (1, 1)
+        );
     }
 }

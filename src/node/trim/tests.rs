@@ -21,7 +21,11 @@ impl Scene {
     /// Returns a table after a burst, if the system takes memory back at all.
     fn after_a_burst() -> Option<(Self, Vec<Armed>)> {
         let table = Table::new(0, u64::MAX);
-        let scene = Self { table, cache: ThreadCache::default(), owners: ThreadCache::default() };
+        let scene = Self {
+            table,
+            cache: ThreadCache::default(),
+            owners: ThreadCache::default(),
+        };
         let timers = scene.arm(BURST);
         takes_pages_back().then_some((scene, timers))
     }
@@ -39,13 +43,16 @@ impl Scene {
     }
 
     fn end(&self, timer: &Armed) -> Option<u64> {
-        self.table.end(&self.cache, timer.index, timer.generation, Phase::Cancelled)
+        self.table
+            .end(&self.cache, timer.index, timer.generation, Phase::Cancelled)
     }
 
     /// As the owner does at the end of a turn, until there is nothing to do; how many steps that took.
     fn run(&self, trim: &mut Trim, in_use: u64) -> usize {
         trim.begin(&self.table, in_use, || in_use);
-        (0..).take_while(|_| trim.step(&self.table, &self.owners, STEP)).count()
+        (0..)
+            .take_while(|_| trim.step(&self.table, &self.owners, STEP))
+            .count()
     }
 
     fn given_back(&self) -> u64 {
@@ -62,7 +69,9 @@ fn the_kept_reserve_is_in_nodes_or_bytes_by_their_size() {
 
 #[test]
 fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
-    let Some((scene, mut timers)) = Scene::after_a_burst() else { return };
+    let Some((scene, mut timers)) = Scene::after_a_burst() else {
+        return;
+    };
     let mut trim = Trim::default();
     assert_eq!(scene.run(&mut trim, BURST), 0, "all are in use");
     let third = timers.split_off(BURST as usize * 2 / 3);
@@ -70,16 +79,24 @@ fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
     assert_eq!(scene.run(&mut trim, BURST * 2 / 3), 0, "a third is free");
     let left = timers.split_off(KEPT as usize / 2);
     scene.end_all(&left);
-    assert!(scene.run(&mut trim, KEPT / 2) > (BURST / 2) as usize / STEP, "in pieces");
+    assert!(
+        scene.run(&mut trim, KEPT / 2) > (BURST / 2) as usize / STEP,
+        "in pieces"
+    );
     let kept = scene.table.resident();
-    assert!(kept >= KEPT / 2 * 3 && kept < KEPT / 2 * 3 + 2 * STEP as u64, "{kept} are kept");
+    assert!(
+        kept >= KEPT / 2 * 3 && kept < KEPT / 2 * 3 + 2 * STEP as u64,
+        "{kept} are kept"
+    );
     assert_eq!(scene.run(&mut trim, KEPT / 2), 0, "once is enough");
 }
 
 /// One timer in sixteen lives on, everywhere: much is free, and no region as a whole.
 #[test]
 fn scattered_timers_keep_a_trim_from_beginning_until_they_end() {
-    let Some((scene, timers)) = Scene::after_a_burst() else { return };
+    let Some((scene, timers)) = Scene::after_a_burst() else {
+        return;
+    };
     let mut trim = Trim::default();
     let (living, others): (Vec<_>, Vec<_>) =
         timers.into_iter().partition(|timer| timer.index % 16 == 0);
@@ -94,18 +111,25 @@ fn scattered_timers_keep_a_trim_from_beginning_until_they_end() {
 #[test]
 fn no_node_is_lost_and_no_generation_repeats() {
     for apart in [2000, 5000] {
-        let Some((scene, timers)) = Scene::after_a_burst() else { return };
+        let Some((scene, timers)) = Scene::after_a_burst() else {
+            return;
+        };
         let name = |timer: &Armed| (timer.index, timer.generation);
         let mut seen: HashSet<(u32, u64)> = timers.iter().map(name).collect();
-        let (living, mut others): (Vec<_>, Vec<_>) =
-            timers.into_iter().partition(|timer| timer.index % apart == 7);
+        let (living, mut others): (Vec<_>, Vec<_>) = timers
+            .into_iter()
+            .partition(|timer| timer.index % apart == 7);
         // They end in disorder, so that each magazine has nodes from everywhere.
         others.sort_by_key(|timer| timer.index.wrapping_mul(0x9E37_79B9));
         scene.end_all(&others);
         let in_use = living.len() as u64;
         assert!(scene.run(&mut Trim::default(), in_use) > 0);
         let end = scene.table.depot.end();
-        assert!((BURST / 2..end - KEPT).contains(&scene.given_back()), "{}", scene.given_back());
+        assert!(
+            (BURST / 2..end - KEPT).contains(&scene.given_back()),
+            "{}",
+            scene.given_back()
+        );
         // A thread that finds no used node takes a fresh one, after those that were given back or kept.
         let mut again = Vec::new();
         for cache in [&scene.cache, &scene.owners] {
@@ -113,21 +137,42 @@ fn no_node_is_lost_and_no_generation_repeats() {
             while scene.table.depot.end() == before {
                 again.push(scene.arm_one(cache, 0));
             }
-            assert!(again.pop().is_some_and(|fresh| u64::from(fresh.index) >= before));
-            assert!(scene.given_back() < 124, "they serve before nodes that never did");
+            assert!(
+                again
+                    .pop()
+                    .is_some_and(|fresh| u64::from(fresh.index) >= before)
+            );
+            assert!(
+                scene.given_back() < 124,
+                "they serve before nodes that never did"
+            );
         }
         assert!(again.iter().all(|timer| seen.insert(name(timer))));
-        let indices: HashSet<u32> = again.iter().chain(&living).map(|timer| timer.index).collect();
-        assert_eq!(indices.len() as u64, end, "a node serves two timers, or none");
+        let indices: HashSet<u32> = again
+            .iter()
+            .chain(&living)
+            .map(|timer| timer.index)
+            .collect();
+        assert_eq!(
+            indices.len() as u64,
+            end,
+            "a node serves two timers, or none"
+        );
         assert!(others.iter().all(|timer| scene.end(timer).is_none()));
-        assert!(living.iter().all(|timer| scene.end(timer) == Some(u64::from(timer.index))));
+        assert!(
+            living
+                .iter()
+                .all(|timer| scene.end(timer) == Some(u64::from(timer.index)))
+        );
     }
 }
 
 #[test]
 fn a_burst_that_goes_on_keeps_its_memory() {
     for steps in [1, 40, 90] {
-        let Some((scene, timers)) = Scene::after_a_burst() else { return };
+        let Some((scene, timers)) = Scene::after_a_burst() else {
+            return;
+        };
         scene.end_all(&timers);
         let mut trim = Trim::default();
         trim.begin(&scene.table, 0, || 0);
@@ -138,7 +183,10 @@ fn a_burst_that_goes_on_keeps_its_memory() {
         let fresh = scene.arm(BURST);
         let grown = scene.table.depot.end() > BURST + FRESH + 1000;
         while trim.step(&scene.table, &scene.owners, STEP) {}
-        assert!(!grown || scene.given_back() <= before, "after {steps} steps");
+        assert!(
+            !grown || scene.given_back() <= before,
+            "after {steps} steps"
+        );
         let indices: HashSet<u32> = fresh.iter().map(|timer| timer.index).collect();
         assert_eq!(indices.len(), fresh.len(), "a node serves two timers");
     }

@@ -45,7 +45,13 @@ impl Parker {
     /// Returns a parker and its other end.
     pub(crate) fn new() -> (Self, Unparker) {
         let token = Arc::new(AtomicU32::new(IDLE));
-        (Self { token: Arc::clone(&token), precise: false }, Unparker { token })
+        (
+            Self {
+                token: Arc::clone(&token),
+                precise: false,
+            },
+            Unparker { token },
+        )
     }
 
     /// Sleeps until `timeout` has passed (for ever where it is `None`) or a wake ends it.
@@ -60,9 +66,17 @@ impl Parker {
             system::set_least_timer_slack();
         }
         // ORDERING: Relaxed, both: what a call was made for is acquired below.
-        if self.token.compare_exchange(IDLE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if self
+            .token
+            .compare_exchange(IDLE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
             // Woken, timed out, interrupted, or called before the kernel looked: the token tells.
-            system::wait(&self.token, ASLEEP, timeout.map(|timeout| timeout.min(LONGEST)));
+            system::wait(
+                &self.token,
+                ASLEEP,
+                timeout.map(|timeout| timeout.min(LONGEST)),
+            );
         }
         // ORDERING: Acquire pairs with the Release in `wake`. [P40]
         match self.token.swap(IDLE, Ordering::Acquire) {

@@ -52,8 +52,16 @@ impl Unparker {
 impl Parker {
     /// Returns a parker and its other end.
     pub(crate) fn new() -> (Self, Unparker) {
-        let shared = Arc::new(Shared { called: AtomicBool::new(false), owner: OnceLock::new() });
-        (Self { shared: Arc::clone(&shared) }, Unparker { shared })
+        let shared = Arc::new(Shared {
+            called: AtomicBool::new(false),
+            owner: OnceLock::new(),
+        });
+        (
+            Self {
+                shared: Arc::clone(&shared),
+            },
+            Unparker { shared },
+        )
     }
 
     /// Sleeps until `timeout` has passed (for ever where it is `None`) or a wake ends it.

@@ -31,7 +31,10 @@ macro_rules! tests_of {
                     // steps of its own, of up to 15.6 ms.
                     let most = Duration::from_micros(if cfg!(windows) { 17_000 } else { 700 });
                     let median = slept[slept.len() / 2];
-                    assert!(micros >= 100 || median < timeout + most, "median {median:?}");
+                    assert!(
+                        micros >= 100 || median < timeout + most,
+                        "median {median:?}"
+                    );
                 }
             }
 
@@ -48,7 +51,11 @@ macro_rules! tests_of {
                 }
                 waker.wake();
                 drop(waker);
-                assert_eq!(parker.sleep(Some(LONG)), ParkEnd::Woken, "by the last waker");
+                assert_eq!(
+                    parker.sleep(Some(LONG)),
+                    ParkEnd::Woken,
+                    "by the last waker"
+                );
             }
 
             #[test]

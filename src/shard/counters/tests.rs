@@ -71,9 +71,18 @@ fn buckets_follow_one_another_without_gap() {
 #[test]
 fn an_empty_histogram_answers_zero() {
     let some = record_all(&[10, 20]);
-    for empty in [DurationHistogram::default(), record_all(&[]), some.since(&some)] {
+    for empty in [
+        DurationHistogram::default(),
+        record_all(&[]),
+        some.since(&some),
+    ] {
         assert_eq!((empty.count(), empty.buckets().count()), (0, 0));
-        let durations = [empty.sum(), empty.max(), empty.mean(), empty.percentile(99.0)];
+        let durations = [
+            empty.sum(),
+            empty.max(),
+            empty.mean(),
+            empty.percentile(99.0),
+        ];
         assert_eq!(durations, [Duration::ZERO; 4]);
     }
 }
@@ -81,12 +90,17 @@ fn an_empty_histogram_answers_zero() {
 #[test]
 fn a_difference_is_what_came_in_between() {
     let recorder = Recorder::default();
-    [10, 20, 5_000_000].into_iter().for_each(|ns| recorder.record(ns));
+    [10, 20, 5_000_000]
+        .into_iter()
+        .for_each(|ns| recorder.record(ns));
     let earlier = recorder.snapshot();
     assert_eq!(earlier.since(&DurationHistogram::default()).count(), 3);
     [30, 70_000].into_iter().for_each(|ns| recorder.record(ns));
     let between = recorder.snapshot().since(&earlier);
-    assert_eq!((between.count(), between.sum()), (2, Duration::from_nanos(70_030)));
+    assert_eq!(
+        (between.count(), between.sum()),
+        (2, Duration::from_nanos(70_030))
+    );
     let max = between.max().as_nanos() as u64;
     assert!((70_000..=70_000 + 70_000 / 8).contains(&max), "{max}");
     assert_eq!(between.percentile(100.0), between.max());
@@ -98,7 +112,13 @@ fn mean_and_buckets_add_up() {
     let counted: u64 = histogram.buckets().map(|(_, count)| count).sum();
     assert_eq!(counted, 5);
     assert!(histogram.buckets().map(|(upper, _)| upper).is_sorted());
-    assert_eq!(histogram.percentile(f64::NAN), Duration::from_nanos(u64::MAX));
-    assert_eq!(record_all(&[10, 20, 60, 61]).mean(), Duration::from_nanos(37));
+    assert_eq!(
+        histogram.percentile(f64::NAN),
+        Duration::from_nanos(u64::MAX)
+    );
+    assert_eq!(
+        record_all(&[10, 20, 60, 61]).mean(),
+        Duration::from_nanos(37)
+    );
     assert!(format!("{histogram:?}").starts_with("DurationHistogram { count: 5, mean"));
 }

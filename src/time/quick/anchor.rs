@@ -54,7 +54,12 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    pub(super) const NONE: Self = Self { counter: 0, nanos: 0, rate: 0, window: 0 };
+    pub(super) const NONE: Self = Self {
+        counter: 0,
+        nanos: 0,
+        rate: 0,
+        window: 0,
+    };
 
     #[cfg(test)]
     pub(super) fn serves(&self) -> bool {
@@ -75,13 +80,21 @@ const BROKEN: u64 = u64::MAX;
 
 impl Calibration {
     pub(super) const fn new() -> Self {
-        Self { start: OnceLock::new(), rate: AtomicU64::new(UNKNOWN) }
+        Self {
+            start: OnceLock::new(),
+            rate: AtomicU64::new(UNKNOWN),
+        }
     }
 
     /// Returns the time: not before that of the call, and ahead by little.
     #[inline(always)]
     pub(super) fn now(&self, anchor: &Cell<Anchor>, source: &impl Source) -> u64 {
-        let Anchor { counter: from, nanos, rate, window } = anchor.get();
+        let Anchor {
+            counter: from,
+            nanos,
+            rate,
+            window,
+        } = anchor.get();
         // A counter that has gone back looks as if it were far ahead.
         let counts = source.counter().wrapping_sub(from);
         if counts < window {
@@ -103,8 +116,17 @@ impl Calibration {
         let (start, begun) = *self.start.get_or_init(|| (after, nanos));
         let rate = self.rate(before.wrapping_sub(start), nanos.saturating_sub(begun));
         self.distrust_if_behind(anchor.get(), before, nanos);
-        let window = if matches!(rate, UNKNOWN | BROKEN) { 0 } else { (WINDOW_NS << 32) / rate };
-        anchor.set(Anchor { counter: before, nanos, rate, window });
+        let window = if matches!(rate, UNKNOWN | BROKEN) {
+            0
+        } else {
+            (WINDOW_NS << 32) / rate
+        };
+        anchor.set(Anchor {
+            counter: before,
+            nanos,
+            rate,
+            window,
+        });
         nanos
     }
 
@@ -118,9 +140,16 @@ impl Calibration {
         let exact = (u128::from(passed) << 32) / u128::from(counts).max(1);
         let rate = u64::try_from(exact + exact / u128::from(MARGIN) + 1).unwrap_or(BROKEN);
         // A counter of less than 100 MHz or more than 100 GHz is not what it seems.
-        let rate = if (1 << 32) / 100 < rate && rate < 10 << 32 { rate } else { BROKEN };
+        let rate = if (1 << 32) / 100 < rate && rate < 10 << 32 {
+            rate
+        } else {
+            BROKEN
+        };
         // ORDERING: Relaxed: as above; every thread's measurement is as good as any.
-        match self.rate.compare_exchange(UNKNOWN, rate, Ordering::Relaxed, Ordering::Relaxed) {
+        match self
+            .rate
+            .compare_exchange(UNKNOWN, rate, Ordering::Relaxed, Ordering::Relaxed)
+        {
             Ok(_) => rate,
             Err(other) => other,
         }

@@ -9,29 +9,61 @@ fn says(error: impl StdError, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{text:?} does not say {part:?}");
     }
-    assert!(text.contains("; ") || text.contains("needs"), "{text:?} names no cure");
+    assert!(
+        text.contains("; ") || text.contains("needs"),
+        "{text:?} names no cure"
+    );
 }
 
 #[test]
 fn errors_name_the_cure() {
     use ScheduleErrorKind as Kind;
-    let waker = BuildError::Waker { message: "too many open files".to_owned() };
+    let waker = BuildError::Waker {
+        message: "too many open files".to_owned(),
+    };
     says(waker, &["too many open files", "build_with_mio_waker"]);
     says(Kind::Stopped, &["stopped", "build a new one"]);
-    let limit = Kind::TooManyPending { pending: 3, max_pending: 2 };
-    says(limit, &["3 timers are pending", "max_pending is 2", "raise"]);
-    says(Kind::OutOfNodes { shard: 1, limit: 77 }, &["shard 1", "maximum of 77", "more shards"]);
+    let limit = Kind::TooManyPending {
+        pending: 3,
+        max_pending: 2,
+    };
+    says(
+        limit,
+        &["3 timers are pending", "max_pending is 2", "raise"],
+    );
+    says(
+        Kind::OutOfNodes {
+            shard: 1,
+            limit: 77,
+        },
+        &["shard 1", "maximum of 77", "more shards"],
+    );
     says(Kind::OutOfMemory, &["out of memory", "try again"]);
     says(StartError::Stopped, &["stopped", "new one"]);
-    let spawn = StartError::Spawn { shard: 2, message: "no memory".to_owned() };
+    let spawn = StartError::Spawn {
+        shard: 2,
+        message: "no memory".to_owned(),
+    };
     says(spawn, &["shard 2", "no memory", "fewer shards"]);
     says(StartError::Forked, &["fork", "build a new one"]);
     says(StopError::Forked, &["fork", "stop it there"]);
-    says(StopError::TimedOut { shards: 2 }, &["2 shards", "call shutdown or stop again"]);
-    says(TurnError::Failed { shard: 4 }, &["shard 4", "build a new one"]);
-    let failed = Kind::WorkerFailed { shard: 5, message: "boom".to_owned() };
+    says(
+        StopError::TimedOut { shards: 2 },
+        &["2 shards", "call shutdown or stop again"],
+    );
+    says(
+        TurnError::Failed { shard: 4 },
+        &["shard 4", "build a new one"],
+    );
+    let failed = Kind::WorkerFailed {
+        shard: 5,
+        message: "boom".to_owned(),
+    };
     says(failed, &["shard 5", "boom", "stop the engine"]);
-    says(StopError::InsideHandler, &["inside a handler", "another thread"]);
+    says(
+        StopError::InsideHandler,
+        &["inside a handler", "another thread"],
+    );
     says(TurnError::DrivenByWorkers, &["Drive::Manual"]);
     says(TurnError::InsideHandler, &["inside a handler", "return"]);
     says(TurnError::Stopped, &["stopped", "new one"]);
@@ -41,7 +73,10 @@ fn errors_name_the_cure() {
 fn a_schedule_error_gives_back_any_payload_and_shows_the_reason() {
     /// Neither `Debug` nor `Clone`.
     struct Opaque(u32);
-    let start = StartError::Spawn { shard: 0, message: "none".to_owned() };
+    let start = StartError::Spawn {
+        shard: 0,
+        message: "none".to_owned(),
+    };
     let error = ScheduleError::new(ScheduleErrorKind::Start(start.clone()), Opaque(7));
     assert_eq!(error.to_string(), start.to_string());
     assert_eq!(*error.kind(), ScheduleErrorKind::Start(start));
@@ -54,5 +89,8 @@ fn a_schedule_error_gives_back_any_payload_and_shows_the_reason() {
     assert_eq!(error.into_payload().0, 8);
     let boxed: Box<dyn StdError + Send + Sync> = Box::new(ScheduleError::new(kind.clone(), 1_u8));
     assert_eq!(boxed.to_string(), kind.to_string());
-    assert_eq!(ScheduleErrorKind::from(ScheduleError::new(kind.clone(), 1)), kind);
+    assert_eq!(
+        ScheduleErrorKind::from(ScheduleError::new(kind.clone(), 1)),
+        kind
+    );
 }

@@ -5,7 +5,11 @@ use super::*;
 pub(in crate::wheel) type Small = Chunks<3>;
 
 pub(in crate::wheel) fn entry(n: u64) -> Entry {
-    Entry { deadline: n, index: n as u32, mark: 7 }
+    Entry {
+        deadline: n,
+        index: n as u32,
+        mark: 7,
+    }
 }
 
 /// Empties a bucket; the deadlines of what was in it.
@@ -32,9 +36,15 @@ fn memory_follows_the_population_and_low_segments_fill_first() {
     assert!(chunks.free < RESERVE_CHUNKS + SEGMENT_CHUNKS);
     assert!(chunks.held_bytes() < peak / 3);
     chunks.push(&mut buckets[0], entry(1));
-    let lowest = chunks.segments.iter().position(|segment| segment.chunks.is_some());
+    let lowest = chunks
+        .segments
+        .iter()
+        .position(|segment| segment.chunks.is_some());
     let serving = (buckets[0].head >> SEGMENT_BITS) as usize;
     assert_eq!(lowest, Some(serving), "the lowest segment serves first");
     (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
-    assert!(chunks.held_bytes() <= peak * 11 / 10, "numbers of returned segments are reused");
+    assert!(
+        chunks.held_bytes() <= peak * 11 / 10,
+        "numbers of returned segments are reused"
+    );
 }

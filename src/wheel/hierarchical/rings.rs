@@ -66,7 +66,11 @@ impl Ring {
             shift += WIDTHS[ring];
             ring += 1;
         }
-        Self { first: first as u16, mask: (1 << WIDTHS[ring]) - 1, shift: shift as u8 }
+        Self {
+            first: first as u16,
+            mask: (1 << WIDTHS[ring]) - 1,
+            shift: shift as u8,
+        }
     }
 }
 
@@ -143,8 +147,11 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    pub(super) const EMPTY: Self =
-        Self { words: 0, occupied: [0; WORDS], buckets: [Bucket::EMPTY; BUCKETS] };
+    pub(super) const EMPTY: Self = Self {
+        words: 0,
+        occupied: [0; WORDS],
+        buckets: [Bucket::EMPTY; BUCKETS],
+    };
 
     #[inline(always)]
     fn occupy(&mut self, bucket: usize) {
@@ -189,7 +196,10 @@ impl Rings {
         let words = NonZero::new(self.words & u64::MAX << (FIRST / WORD_BUCKETS))?;
         let word = words.trailing_zeros() as usize;
         let bucket = word * WORD_BUCKETS + self.occupied[word].trailing_zeros() as usize;
-        Some(Place { bucket, start: start_of(base, bucket) })
+        Some(Place {
+            bucket,
+            start: start_of(base, bucket),
+        })
     }
 
     /// Returns the last occupied bucket at or before `bucket`, those of the recent entries included.
@@ -263,7 +273,17 @@ mod tests {
 
     #[test]
     fn a_bucket_begins_at_or_before_its_deadlines_and_ends_after_them() {
-        let bases = [0, 1, 511, 512, 65_535, 1 << 22, (1 << 42) + 77, (1 << 63) + 17, u64::MAX - 9];
+        let bases = [
+            0,
+            1,
+            511,
+            512,
+            65_535,
+            1 << 22,
+            (1 << 42) + 77,
+            (1 << 63) + 17,
+            u64::MAX - 9,
+        ];
         for base in bases {
             let ahead = |bit: u32| [base | 1_u64 << bit | 5, base.saturating_add(1 << bit)];
             for deadline in (0..u64::BITS).flat_map(ahead) {

@@ -13,11 +13,19 @@ fn netty_a_timer_runs_after_its_delay_and_not_before() {
     let far = sender.clone();
     let timer = netty().build().unwrap();
     let start = Instant::now();
-    timer.run_after(secs(60), move || far.send(Instant::now()).unwrap()).unwrap();
-    timer.run_after(ms(200), move || sender.send(Instant::now()).unwrap()).unwrap();
+    timer
+        .run_after(secs(60), move || far.send(Instant::now()).unwrap())
+        .unwrap();
+    timer
+        .run_after(ms(200), move || sender.send(Instant::now()).unwrap())
+        .unwrap();
     let at = receiver.recv_timeout(secs(20)).expect("it runs");
     assert!(at - start >= ms(200));
-    assert_eq!(receiver.recv_timeout(ms(100)), Err(RecvTimeoutError::Timeout), "not before");
+    assert_eq!(
+        receiver.recv_timeout(ms(100)),
+        Err(RecvTimeoutError::Timeout),
+        "not before"
+    );
     assert_eq!(timer.stop().unwrap().len(), 1);
 }
 
@@ -25,12 +33,15 @@ fn netty_a_timer_runs_after_its_delay_and_not_before() {
 fn netty_a_task_that_schedules_itself_outlives_the_length_of_the_wheel() {
     let (sender, receiver) = channel();
     let wheel = WheelKind::Hashed { buckets: 4 };
-    let timer = reflexive(netty().tick(ms(10)).wheel(wheel), move |timer: &Timer<u64>, expired| {
-        if expired.payload < 12 {
-            timer.schedule(ms(10), expired.payload + 1).unwrap();
-        }
-        sender.send((expired.payload, Instant::now())).unwrap();
-    });
+    let timer = reflexive(
+        netty().tick(ms(10)).wheel(wheel),
+        move |timer: &Timer<u64>, expired| {
+            if expired.payload < 12 {
+                timer.schedule(ms(10), expired.payload + 1).unwrap();
+            }
+            sender.send((expired.payload, Instant::now())).unwrap();
+        },
+    );
     let start = Instant::now();
     timer.schedule(ms(10), 1).unwrap();
     for id in 1..=12 {
@@ -54,7 +65,9 @@ fn hundred_thousand(tick: Duration, delay: Duration) -> Duration {
     (0..TIMERS).for_each(|_| _ = timer.schedule_key(delay, timer.now().as_nanos()).unwrap());
     wait_until("all have fired", || fired.len() as u64 == TIMERS);
     let took = fired.ids().into_iter().map(Duration::from_nanos);
-    took.inspect(|took| assert!(*took >= delay, "{took:?}: early")).max().unwrap()
+    took.inspect(|took| assert!(*took >= delay, "{took:?}: early"))
+        .max()
+        .unwrap()
 }
 
 #[test]

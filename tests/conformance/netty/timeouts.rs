@@ -21,7 +21,10 @@ fn netty_refuses_the_timer_above_the_limit_and_names_both_numbers() {
         timer.schedule(secs(5), 1).unwrap();
         timer.schedule(secs(5), 2).unwrap();
         let error = timer.schedule(secs(1), 3).unwrap_err();
-        let kind = ScheduleErrorKind::TooManyPending { pending: 2, max_pending: 2 };
+        let kind = ScheduleErrorKind::TooManyPending {
+            pending: 2,
+            max_pending: 2,
+        };
         assert_eq!(*error.kind(), kind);
         let text = error.to_string();
         assert!(text.contains("2 timers are pending") && text.contains("max_pending is 2"));
@@ -45,10 +48,13 @@ fn netty_frees_the_place_of_a_cancelled_timer_here_at_once() {
 fn netty_frees_the_place_of_a_fired_timer_before_its_task_runs() {
     let [at, _] = setups();
     let (fired, log) = Fired::pair();
-    let timer = reflexive(at.builder().max_pending(2), move |timer: &Timer<u64>, expired| {
-        timer.schedule(ms(1), expired.payload + 10).unwrap();
-        log.push(expired);
-    });
+    let timer = reflexive(
+        at.builder().max_pending(2),
+        move |timer: &Timer<u64>, expired| {
+            timer.schedule(ms(1), expired.payload + 10).unwrap();
+            log.push(expired);
+        },
+    );
     timer.schedule(ms(1), 1).unwrap();
     timer.schedule(ms(1), 2).unwrap();
     at.advance(&timer, ms(1));
@@ -64,7 +70,9 @@ fn netty_clamps_huge_delays_and_they_do_not_fire() {
     for at in setups() {
         let (timer, fired) = at.recording();
         let huge = timer.schedule(Duration::MAX, 1).unwrap();
-        let long = timer.schedule(Duration::from_nanos(i64::MAX as u64), 2).unwrap();
+        let long = timer
+            .schedule(Duration::from_nanos(i64::MAX as u64), 2)
+            .unwrap();
         at.advance(&timer, 10_000 * HOUR);
         assert!(fired.ids().is_empty() && huge.is_pending());
         assert_eq!(huge.cancel(), Cancel::Won(1));
@@ -83,14 +91,19 @@ fn netty_a_timeout_is_pending_then_cancelled_or_expired_for_ever() {
         assert_eq!(cancelled.cancel(), Cancel::Won(2), "here with the payload");
         for _ in 0..3 {
             at.advance(&timer, ms(1));
-            assert_eq!((cancelled.cancel(), expires.cancel()), (Cancel::Lost, Cancel::Lost));
+            assert_eq!(
+                (cancelled.cancel(), expires.cancel()),
+                (Cancel::Lost, Cancel::Lost)
+            );
             assert!(cancelled.is_cancelled() && !cancelled.is_expired() && !cancelled.is_pending());
             assert!(expires.is_expired() && !expires.is_cancelled() && !expires.is_pending());
         }
         timer.stop().unwrap();
         assert!(cancelled.is_cancelled() && expires.is_expired());
         // A timeout knows its task; here the payload comes with the key.
-        let [expired] = fired.take()[..] else { panic!("one has fired") };
+        let [expired] = fired.take()[..] else {
+            panic!("one has fired")
+        };
         assert_eq!((expired.payload, expired.key), (1, expires.key()));
         assert_eq!(expired.deadline, expires.deadline());
     }
@@ -110,14 +123,21 @@ fn netty_runs_timers_of_one_bucket_in_the_order_they_came() {
 
 #[test]
 fn netty_passes_a_timer_by_for_as_many_rounds_as_it_is_away() {
-    let at = Setup { wheel: WheelKind::Hashed { buckets: 4 }, ..Setup::with_workers() };
+    let at = Setup {
+        wheel: WheelKind::Hashed { buckets: 4 },
+        ..Setup::with_workers()
+    };
     let (timer, fired) = at.recording();
     // All in one bucket, one round apart.
     for round in 0..50 {
         timer.schedule(ms(4 * round + 2), round).unwrap();
     }
     for tick in 0..200 {
-        let expected = if tick % 4 == 2 { vec![tick / 4] } else { vec![] };
+        let expected = if tick % 4 == 2 {
+            vec![tick / 4]
+        } else {
+            vec![]
+        };
         at.wait_idle(&timer);
         assert_eq!(fired.ids(), expected, "at tick {tick}");
         at.clock.advance(ms(1));
@@ -138,7 +158,11 @@ fn netty_swallows_panics_and_stop_is_empty_after_all_have_fired() {
             timer.run_after(ms(n % 10), task).unwrap();
         }
         at.advance(&timer, ms(10));
-        assert_eq!((ran.load(Ordering::SeqCst), timer.stats().panics()), (50, 50), "and counted");
+        assert_eq!(
+            (ran.load(Ordering::SeqCst), timer.stats().panics()),
+            (50, 50),
+            "and counted"
+        );
         assert!(timer.stop().unwrap().is_empty());
     }
 }
@@ -150,21 +174,34 @@ fn one_thread(
 ) -> impl Executor<TimerTask> {
     let execute = move |expired: Expired<TimerTask>| {
         let (task, rest) = expired.split();
-        queue.send(task).map_err(|refused| rest.with_payload(refused.0))
+        queue
+            .send(task)
+            .map_err(|refused| rest.with_payload(refused.0))
     };
-    executor_fn(execute, move |expired| refused.lock().unwrap().push(expired.payload))
+    executor_fn(execute, move |expired| {
+        refused.lock().unwrap().push(expired.payload)
+    })
 }
 
 #[test]
 fn netty_runs_tasks_on_a_given_executor() {
     let (queue, tasks) = channel::<TimerTask>();
     let pool = std::thread::Builder::new().name("the pool".to_owned());
-    let pool = pool.spawn(move || tasks.into_iter().for_each(TimerTask::run)).unwrap();
+    let pool = pool
+        .spawn(move || tasks.into_iter().for_each(TimerTask::run))
+        .unwrap();
     let timer = netty().build_on(one_thread(queue, Arc::default())).unwrap();
     let (sender, receiver) = channel();
-    let task = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
+    let task = move || {
+        sender
+            .send(std::thread::current().name().map(str::to_owned))
+            .unwrap()
+    };
     timer.run_after(ms(1), task).unwrap();
-    assert_eq!(receiver.recv_timeout(secs(20)), Ok(Some("the pool".to_owned())));
+    assert_eq!(
+        receiver.recv_timeout(secs(20)),
+        Ok(Some("the pool".to_owned()))
+    );
     timer.stop().unwrap();
     drop(timer);
     pool.join().unwrap();
@@ -175,9 +212,13 @@ fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
     let (queue, tasks) = channel::<TimerTask>();
     drop(tasks);
     let refused = Arc::new(Mutex::new(Vec::new()));
-    let timer = netty().build_on(one_thread(queue, Arc::clone(&refused))).unwrap();
+    let timer = netty()
+        .build_on(one_thread(queue, Arc::clone(&refused)))
+        .unwrap();
     let (sender, receiver) = channel();
-    timer.run_after(ms(1), move || sender.send("it runs").unwrap()).unwrap();
+    timer
+        .run_after(ms(1), move || sender.send("it runs").unwrap())
+        .unwrap();
     wait_until("it is refused", || refused.lock().unwrap().len() == 1);
     refused.lock().unwrap().pop().unwrap().run();
     assert_eq!(receiver.try_recv(), Ok("it runs"));
@@ -190,7 +231,10 @@ fn netty_calls_a_cancel_hook_once_and_never_the_task() {
     // The canceller gets the payload, so whatever is to happen on a cancel happens there.
     let hooks = Ledger::of_payloads();
     let [at, _] = setups();
-    let timer = at.builder().build_with(|_: Expired<Payload>| panic!("it runs")).unwrap();
+    let timer = at
+        .builder()
+        .build_with(|_: Expired<Payload>| panic!("it runs"))
+        .unwrap();
     let timeout = timer.schedule(ms(1), hooks.payload(0)).unwrap();
     drop(timeout.cancel().into_payload());
     assert_eq!(hooks.alive(), 0);
@@ -207,7 +251,10 @@ fn netty_stop_inside_a_task_is_an_error() {
             sender.send(timer.stop().map(|rest| rest.len())).unwrap();
         });
         timer.schedule(Duration::ZERO, 1).unwrap();
-        assert_eq!(receiver.recv_timeout(secs(20)), Ok(Err(StopError::InsideHandler)));
+        assert_eq!(
+            receiver.recv_timeout(secs(20)),
+            Ok(Err(StopError::InsideHandler))
+        );
         assert!(!timer.is_stopped());
         timer.stop().unwrap();
     }
@@ -246,7 +293,9 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
             log.push(expired);
         })
         .unwrap();
-    let timeouts: Vec<_> = (0..11).map(|id| timer.schedule(ms(1), id).unwrap()).collect();
+    let timeouts: Vec<_> = (0..11)
+        .map(|id| timer.schedule(ms(1), id).unwrap())
+        .collect();
     at.clock.advance(ms(1));
     is_in.recv().unwrap();
     assert!(timeouts[1..].iter().all(|timeout| timeout.cancel().won()));
@@ -258,5 +307,8 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
         timer.schedule(HOUR, id).unwrap();
     }
     timer.schedule(HOUR, 11).unwrap_err();
-    assert_eq!(set_of(timer.stop().unwrap().iter().map(|u| u.payload)), (0..11).collect());
+    assert_eq!(
+        set_of(timer.stop().unwrap().iter().map(|u| u.payload)),
+        (0..11).collect()
+    );
 }

@@ -35,7 +35,10 @@ fn noting_threads() -> (Timer<u64>, Calls) {
     let calls = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&calls);
     let handler = move |expired: Expired<u64>| {
-        noted.lock().unwrap().push((expired.payload, std::thread::current().id()));
+        noted
+            .lock()
+            .unwrap()
+            .push((expired.payload, std::thread::current().id()));
     };
     (one_shard().build_with(handler).unwrap(), calls)
 }
@@ -75,9 +78,21 @@ fn a_shard_changes_hands_between_its_worker_and_a_caller() {
         wait_until("the worker has fired it", || count(4 + 2 * round as usize));
     }
     let calls = calls.lock().unwrap();
-    let workers: Vec<_> = calls.iter().filter(|(id, _)| id % 2 == 0).map(|call| call.1).collect();
-    assert!(calls.iter().all(|(id, thread)| (*thread == here) == (id % 2 == 1)), "{calls:?}");
-    assert!(workers.windows(2).all(|pair| pair[0] == pair[1]), "one worker for good: {workers:?}");
+    let workers: Vec<_> = calls
+        .iter()
+        .filter(|(id, _)| id % 2 == 0)
+        .map(|call| call.1)
+        .collect();
+    assert!(
+        calls
+            .iter()
+            .all(|(id, thread)| (*thread == here) == (id % 2 == 1)),
+        "{calls:?}"
+    );
+    assert!(
+        workers.windows(2).all(|pair| pair[0] == pair[1]),
+        "one worker for good: {workers:?}"
+    );
 }
 
 #[test]
@@ -92,12 +107,19 @@ fn an_earlier_timer_of_another_thread_calls_the_waker() {
         pause = shard.turn(&waker).unwrap();
     }
     let pause = pause.expect("an hour is a known time");
-    assert!(pause > HOUR - secs(60) && pause < HOUR + secs(1), "{pause:?}");
+    assert!(
+        pause > HOUR - secs(60) && pause < HOUR + secs(1),
+        "{pause:?}"
+    );
     assert_eq!(bell.0.load(Ordering::Relaxed), 0);
     std::thread::scope(|threads| {
         threads.spawn(|| timer.schedule_key(2 * HOUR, 2).unwrap());
     });
-    assert_eq!(bell.0.load(Ordering::Relaxed), 0, "a later one needs no turn");
+    assert_eq!(
+        bell.0.load(Ordering::Relaxed),
+        0,
+        "a later one needs no turn"
+    );
     std::thread::scope(|threads| {
         threads.spawn(|| timer.schedule_key(ms(1), 3).unwrap());
     });
@@ -147,7 +169,10 @@ fn no_wake_is_lost_between_producers_and_a_shard_that_sleeps() {
         }
         let waker = Waker::from(Bell::new());
         loop {
-            let pause = shard.turn(&waker).unwrap().map_or(LONG, |pause| pause.min(LONG));
+            let pause = shard
+                .turn(&waker)
+                .unwrap()
+                .map_or(LONG, |pause| pause.min(LONG));
             if has_come_to(0, rounds) && has_come_to(1, rounds) {
                 break;
             }
@@ -169,7 +194,11 @@ fn a_waker_that_panics_harms_no_caller() {
     }
     let (timer, fired) = recording(one_shard());
     let mut shard = timer.drive_shard(0).unwrap();
-    while shard.turn(&Waker::from(Arc::new(Panics))).unwrap().is_some() {}
+    while shard
+        .turn(&Waker::from(Arc::new(Panics)))
+        .unwrap()
+        .is_some()
+    {}
     timer.schedule_key(ms(1), 1).unwrap();
     timer.schedule_key(us(10), 2).unwrap();
     turn_until(&mut shard, || fired.len() == 2);
@@ -178,9 +207,18 @@ fn a_waker_that_panics_harms_no_caller() {
 #[test]
 fn a_shard_that_cannot_be_driven_says_why() {
     let timer: Timer = one_shard().shards(2).build().unwrap();
-    assert_eq!(timer.drive_shard(2).unwrap_err(), TurnError::NoShard { shard: 2, shards: 2 });
+    assert_eq!(
+        timer.drive_shard(2).unwrap_err(),
+        TurnError::NoShard {
+            shard: 2,
+            shards: 2
+        }
+    );
     let mut first = timer.drive_shard(0).unwrap();
-    assert_eq!(timer.drive_shard(0).unwrap_err(), TurnError::Driven { shard: 0 });
+    assert_eq!(
+        timer.drive_shard(0).unwrap_err(),
+        TurnError::Driven { shard: 0 }
+    );
     let other = timer.drive_shard(1).unwrap();
     drop(other);
     let again = timer.drive_shard(1).unwrap();
@@ -196,7 +234,9 @@ fn a_shard_that_cannot_be_driven_says_why() {
 fn the_end_of_an_engine_waits_for_no_driver() {
     type Mode = fn(&Timer<u64>) -> Shutdown;
     let returns: Mode = |_| Shutdown::ReturnUnfired;
-    let drains: Mode = |timer| Shutdown::Drain { until: timer.now() + ms(200) };
+    let drains: Mode = |timer| Shutdown::Drain {
+        until: timer.now() + ms(200),
+    };
     let fires: Mode = |_| Shutdown::FireAll;
     let all: &[u64] = &[1, 2];
     for (started, mode, fires) in [
@@ -223,14 +263,20 @@ fn the_end_of_an_engine_waits_for_no_driver() {
     let mut shard = timer.drive_shard(0).unwrap();
     timer.schedule_key(HOUR, 1).unwrap();
     drop(timer);
-    assert_eq!((shard.turn(Waker::noop()), fired.len()), (Err(TurnError::Stopped), 0));
+    assert_eq!(
+        (shard.turn(Waker::noop()), fired.len()),
+        (Err(TurnError::Stopped), 0)
+    );
 }
 
 #[test]
 fn a_turn_that_is_under_way_ends_before_its_engine_does() {
     let modes = [Shutdown::ReturnUnfired, Shutdown::FireAll];
     // With and without a worker that waits for its shard.
-    for (mode, started) in modes.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
+    for (mode, started) in modes
+        .into_iter()
+        .flat_map(|mode| [(mode, false), (mode, true)])
+    {
         let ((enter, entered), (leave, may_leave)) = (channel(), channel::<()>());
         let may_leave = Mutex::new(may_leave);
         let handler = move |_: Expired<u64>| {
@@ -312,6 +358,8 @@ fn nothing_is_lost_while_shards_change_hands() {
     // By the workers.
     wait_until("all have ended", || timer.pending() == 0);
     assert_eq!(timer.stop().unwrap().len(), 0);
-    let Ends { fired, cancelled, .. } = ledger.check();
+    let Ends {
+        fired, cancelled, ..
+    } = ledger.check();
     assert_eq!(fired + cancelled, timers);
 }

@@ -19,7 +19,9 @@ fn a_stop_beside_turns_by_hand_loses_nothing() {
         let ledger = Ledger::all_begun(2 * EACH);
         let fires = Arc::clone(&ledger);
         let builder = one_shard().tick(us(10)).drive(Drive::Manual);
-        let timer = builder.build_with(move |it: Expired<u64>| fires.fired(it.payload)).unwrap();
+        let timer = builder
+            .build_with(move |it: Expired<u64>| fires.fired(it.payload))
+            .unwrap();
         let gate = Barrier::new(3);
         std::thread::scope(|scope| {
             for first in [0, EACH] {
@@ -43,21 +45,46 @@ fn a_stop_beside_turns_by_hand_loses_nothing() {
             while start.elapsed() < pause {
                 std::thread::yield_now();
             }
-            timer.stop().unwrap().into_iter().for_each(|unfired| ledger.returned(unfired.payload));
+            timer
+                .stop()
+                .unwrap()
+                .into_iter()
+                .for_each(|unfired| ledger.returned(unfired.payload));
         });
-        let Ends { fired, cancelled, returned, refused } = ledger.check();
+        let Ends {
+            fired,
+            cancelled,
+            returned,
+            refused,
+        } = ledger.check();
         let stats = timer.stats();
-        let counted = [stats.fired(), stats.cancelled(), stats.returned(), stats.rejected];
-        assert_eq!(counted, [fired, cancelled, returned, refused], "the engine's own books agree");
+        let counted = [
+            stats.fired(),
+            stats.cancelled(),
+            stats.returned(),
+            stats.rejected,
+        ];
+        assert_eq!(
+            counted,
+            [fired, cancelled, returned, refused],
+            "the engine's own books agree"
+        );
         assert_eq!(stats.scheduled(), fired + cancelled + returned);
         assert_eq!(timer.pending(), 0);
         std::iter::zip(&mut sum, counted).for_each(|(sum, count)| *sum += count);
     }
-    assert!(sum.iter().all(|count| *count > 0), "some kind of end never happened: {sum:?}");
+    assert!(
+        sum.iter().all(|count| *count > 0),
+        "some kind of end never happened: {sum:?}"
+    );
 }
 
 fn cancel(timer: &Timer<u64>, key: Key<u64>, ledger: &Ledger) {
-    timer.cancel(key).into_payload().into_iter().for_each(|id| ledger.cancelled(id));
+    timer
+        .cancel(key)
+        .into_payload()
+        .into_iter()
+        .for_each(|id| ledger.cancelled(id));
 }
 
 const LIMIT: usize = 64;
@@ -65,7 +92,10 @@ const LIMIT: usize = 64;
 /// Each of four threads schedules up to a quarter of the limit and a bit more, so that they meet at it all the time.
 #[test]
 fn the_limit_is_exact_under_contention() {
-    let builder = one_shard().shards(2).routing(Routing::Spread).max_pending(LIMIT);
+    let builder = one_shard()
+        .shards(2)
+        .routing(Routing::Spread)
+        .max_pending(LIMIT);
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     // Raised after a schedule, lowered before a cancel: never above what is really pending.
     let (live, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -76,7 +106,10 @@ fn the_limit_is_exact_under_contention() {
             if mine.len() < 20 && random.chance(60) {
                 match timer.schedule_key(HOUR, n) {
                     Ok(key) => {
-                        assert!(live.fetch_add(1, Ordering::SeqCst) < LIMIT, "more than the limit");
+                        assert!(
+                            live.fetch_add(1, Ordering::SeqCst) < LIMIT,
+                            "more than the limit"
+                        );
                         mine.push(key);
                     }
                     Err(error) => {
@@ -107,7 +140,10 @@ fn the_limit_is_exact_under_contention() {
     assert!(refused > 0, "the limit was never reached");
     let live = live.into_inner();
     assert_eq!((timer.stats().rejected, timer.pending()), (refused, live));
-    assert!((live..LIMIT).all(|_| timer.schedule_key(HOUR, 0).is_ok()), "there is room");
+    assert!(
+        (live..LIMIT).all(|_| timer.schedule_key(HOUR, 0).is_ok()),
+        "there is room"
+    );
     assert!(timer.schedule_key(HOUR, 0).is_err());
     assert_eq!(timer.stop().unwrap().len(), LIMIT);
 }

@@ -17,7 +17,9 @@ mod masks {
 
     fn allowed() -> Vec<usize> {
         let mask = sched_getaffinity(None).unwrap();
-        (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect()
+        (0..CpuSet::MAX_CPU)
+            .filter(|core| mask.is_set(*core))
+            .collect()
     }
 
     /// Runs `test` on a thread of its own that may use these cores only, and so may the threads it starts.
@@ -41,7 +43,10 @@ mod masks {
                 sender.send(Timer::new().unwrap().shards()).unwrap();
             })
             .unwrap();
-        assert_eq!(receiver.recv_timeout(secs(20)), Ok(Timer::new().unwrap().shards()));
+        assert_eq!(
+            receiver.recv_timeout(secs(20)),
+            Ok(Timer::new().unwrap().shards())
+        );
         timer.stop().unwrap();
     }
 
@@ -51,17 +56,24 @@ mod masks {
         let seen = Arc::new(Mutex::new(BTreeMap::new()));
         let log = Arc::clone(&seen);
         let handler = move |e: Expired<u64>| _ = log.lock().unwrap().insert(e.shard, allowed());
-        let timer = builder.routing(Routing::Spread).build_with(handler).unwrap();
+        let timer = builder
+            .routing(Routing::Spread)
+            .build_with(handler)
+            .unwrap();
         let shards = timer.shards();
         for call in 1..=calls {
             (0..shards).for_each(|_| _ = timer.schedule_key(ms(20), 0).unwrap());
-            wait_until("all have fired", || timer.stats().fired() as usize == call * shards);
+            wait_until("all have fired", || {
+                timer.stats().fired() as usize == call * shards
+            });
         }
         timer.wait_idle();
         let stats = timer.stats();
         timer.stop().unwrap();
         let masks = std::mem::take(&mut *seen.lock().unwrap()).into_values();
-        masks.zip(stats.shards.iter().map(|shard| shard.pinning)).collect()
+        masks
+            .zip(stats.shards.iter().map(|shard| shard.pinning))
+            .collect()
     }
 
     #[test]
@@ -70,8 +82,10 @@ mod masks {
             return;
         }
         let cores = allowed();
-        let pinned: Vec<_> =
-            cores.iter().map(|core| (vec![*core], PinState::Pinned(*core))).collect();
+        let pinned: Vec<_> = cores
+            .iter()
+            .map(|core| (vec![*core], PinState::Pinned(*core)))
+            .collect();
         under_mask(&cores[..1], || {
             let mut workers = masks_of(Builder::new().shards(cores.len()), 1);
             workers.sort_by_key(|(mask, _)| mask[0]);
@@ -84,7 +98,10 @@ mod masks {
         let missing = CpuSet::MAX_CPU - 1;
         if !cores.contains(&missing) {
             let list = Builder::new().pinning(Pinning::List(vec![missing])).build();
-            let unknown = BuildError::UnknownCore { core: missing, allowed: cores };
+            let unknown = BuildError::UnknownCore {
+                core: missing,
+                allowed: cores,
+            };
             assert_eq!(list.err(), Some(unknown));
         }
     }
@@ -116,7 +133,9 @@ mod masks {
         }
         let cores = allowed();
         let waiting = || Builder::new().shards(1).clock(Twice(Instant::now()));
-        let [(mask, state)] = &*masks_of(waiting(), 12) else { panic!("one shard") };
+        let [(mask, state)] = &*masks_of(waiting(), 12) else {
+            panic!("one shard")
+        };
         assert_eq!(*mask, cores, "all cores of the process");
         assert!(matches!(state, PinState::Widened(_)), "{state:?}");
         let listed = masks_of(waiting().pinning(Pinning::List(cores)), 12);
@@ -126,7 +145,11 @@ mod masks {
     #[test]
     fn without_pinning_workers_keep_the_builders_mask() {
         let workers = masks_of(Builder::new().pinning(Pinning::Off), 1);
-        assert!(workers.iter().all(|(mask, state)| *mask == allowed() && state.core().is_none()));
+        assert!(
+            workers
+                .iter()
+                .all(|(mask, state)| *mask == allowed() && state.core().is_none())
+        );
     }
 }
 
@@ -136,7 +159,9 @@ fn a_handlers_timers_stay_on_its_shard() {
     let builder = one_shard().shards(3).routing(Routing::Home);
     let timer = crate::support::setup::reflexive(builder, move |timer: &Timer<u64>, expired| {
         if expired.payload > 0 {
-            let key = timer.schedule_key(Duration::ZERO, expired.payload - 1).unwrap();
+            let key = timer
+                .schedule_key(Duration::ZERO, expired.payload - 1)
+                .unwrap();
             assert_eq!(key.shard(), expired.shard);
         }
         log.push(expired);
@@ -179,10 +204,13 @@ fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
         .unwrap();
     assert_eq!(made, [0, 1, 2]);
     for id in 0..TIMERS {
-        timer.schedule_key(Duration::from_micros(id % 700), id).unwrap();
+        timer
+            .schedule_key(Duration::from_micros(id % 700), id)
+            .unwrap();
     }
-    let mut counts: Vec<_> =
-        (0..3).map(|_| receiver.recv_timeout(secs(20)).expect("every shard fires")).collect();
+    let mut counts: Vec<_> = (0..3)
+        .map(|_| receiver.recv_timeout(secs(20)).expect("every shard fires"))
+        .collect();
     counts.sort_unstable();
     assert_eq!(counts, [(0, TIMERS / 3), (1, TIMERS / 3), (2, TIMERS / 3)]);
     assert_eq!(timer.stats().panics(), 0);
@@ -211,7 +239,10 @@ fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
     let accepted = taken.try_iter().map(|expired| expired.payload);
     assert_eq!(set_of(accepted.chain(overflow.ids())), (100..130).collect());
     let stats = timer.stats();
-    assert_eq!((stats.refused_by_executor(), stats.fired(), stats.panics()), (20, 31, 1));
+    assert_eq!(
+        (stats.refused_by_executor(), stats.fired(), stats.panics()),
+        (20, 31, 1)
+    );
     // A shutdown executor refuses everything.
     drop(taken);
     timer.schedule_key(Duration::ZERO, 1).unwrap();

@@ -25,7 +25,10 @@ fn a_submitter_does_what_its_timer_does() {
     assert!(!submitter.cancel(fires).won() && !timer.is_pending(moved));
     let at = timer.now() + HOUR;
     assert!(timer.is_pending(submitter.schedule(at, 33).unwrap()));
-    assert_eq!((submitter.timer().pending(), timer.stop().unwrap().len()), (1, 1));
+    assert_eq!(
+        (submitter.timer().pending(), timer.stop().unwrap().len()),
+        (1, 1)
+    );
     let refused = submitter.schedule(HOUR, 34).unwrap_err();
     assert_eq!(*refused.payload(), 34, "the engine is stopped");
 }
@@ -39,13 +42,18 @@ fn submitters_of_many_threads_race_with_a_stop() {
                 .map(|_| {
                     scope.spawn(|| {
                         let submitter = timer.submitter();
-                        (0..5_000).take_while(|&id| submitter.schedule(HOUR, id).is_ok()).count()
+                        (0..5_000)
+                            .take_while(|&id| submitter.schedule(HOUR, id).is_ok())
+                            .count()
                     })
                 })
                 .collect();
             wait_until("some are pending", || timer.pending() > 100);
             let returned = timer.stop().unwrap().len();
-            let accepted = submitting.into_iter().map(|thread| thread.join().unwrap()).sum();
+            let accepted = submitting
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum();
             assert_eq!(returned, accepted, "each that was accepted is returned");
             accepted
         });
@@ -56,7 +64,10 @@ fn submitters_of_many_threads_race_with_a_stop() {
 
 /// A submitter in a thread-local lives on when the thread's number would have been given back.
 #[test]
-#[cfg_attr(windows, ignore = "no thread begins there while another one destroys its thread-locals")]
+#[cfg_attr(
+    windows,
+    ignore = "no thread begins there while another one destroys its thread-locals"
+)]
 fn a_submitter_that_outlives_other_locals_keeps_its_slot() {
     struct Late(Submitter<'static, u64>);
     impl Drop for Late {

@@ -21,11 +21,16 @@ fn held(timer: &Timer<u64>) -> u64 {
 #[test]
 fn permits_of_idle_and_ended_threads_are_there_for_others() {
     const LIMIT: usize = 2_000;
-    let timer = one_shard().max_pending(LIMIT).build_with(|_: Expired<u64>| ()).unwrap();
+    let timer = one_shard()
+        .max_pending(LIMIT)
+        .build_with(|_: Expired<u64>| ())
+        .unwrap();
     let (idle, is_idle) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let churn = |timer: &Timer<u64>| {
-        let keys: Vec<_> = (0..200).map(|n| timer.schedule_key(HOUR, n).unwrap()).collect();
+        let keys: Vec<_> = (0..200)
+            .map(|n| timer.schedule_key(HOUR, n).unwrap())
+            .collect();
         assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
     };
     std::thread::scope(|scope| {
@@ -41,14 +46,19 @@ fn permits_of_idle_and_ended_threads_are_there_for_others() {
             idle.send(()).unwrap();
             may_go_on.recv().unwrap();
             let error = timer.schedule_key(HOUR, 0).unwrap_err();
-            let kind = ScheduleErrorKind::TooManyPending { pending: LIMIT, max_pending: LIMIT };
+            let kind = ScheduleErrorKind::TooManyPending {
+                pending: LIMIT,
+                max_pending: LIMIT,
+            };
             assert_eq!(error.kind(), &kind);
         });
         is_idle.recv().unwrap();
         wait_until("all have fired", || timer.pending() == 0);
         timer.wait_idle();
         for pending in 0..LIMIT as u64 {
-            timer.schedule_key(HOUR, pending).expect("fewer than the limit are pending");
+            timer
+                .schedule_key(HOUR, pending)
+                .expect("fewer than the limit are pending");
         }
         go_on.send(()).unwrap();
     });
@@ -62,8 +72,14 @@ fn thousands_of_short_lived_threads_leak_no_node() {
     let (timer, fired) = recording(one_shard());
     let live_and_die = || {
         let delays = [HOUR, Duration::ZERO].into_iter().cycle().take(50);
-        let keys: Vec<_> = delays.map(|delay| timer.schedule_key(delay, 0).unwrap()).collect();
-        assert!(keys.into_iter().step_by(2).all(|key| timer.cancel(key).won()));
+        let keys: Vec<_> = delays
+            .map(|delay| timer.schedule_key(delay, 0).unwrap())
+            .collect();
+        assert!(
+            keys.into_iter()
+                .step_by(2)
+                .all(|key| timer.cancel(key).won())
+        );
     };
     let mut held_half_way = 0;
     for number in 0..generations {
@@ -95,12 +111,19 @@ const LATE: u64 = 1_000_000;
 
 impl Drop for AtThreadEnd {
     fn drop(&mut self) {
-        let Self { handles, timer, ledger } = self;
+        let Self {
+            handles,
+            timer,
+            ledger,
+        } = self;
         for (n, handle) in handles.drain(..).enumerate() {
             match n % 4 {
                 0 => ledger.cancelled(handle.cancel().into_payload().expect("an hour is left")),
                 1 => {
-                    let id = timer.cancel(handle.detach()).into_payload().expect("an hour is left");
+                    let id = timer
+                        .cancel(handle.detach())
+                        .into_payload()
+                        .expect("an hour is left");
                     ledger.cancelled(id);
                     timer.schedule_key(Duration::ZERO, id + LATE).unwrap();
                 }
@@ -137,16 +160,26 @@ fn thread_local_destructors_may_use_the_engine() {
             }
             let ids = thread * EACH..(thread + 1) * EACH;
             let handles = ids.map(|id| timer.schedule(HOUR, id).unwrap()).collect();
-            HELD.set(Some(AtThreadEnd { handles, timer, ledger }));
+            HELD.set(Some(AtThreadEnd {
+                handles,
+                timer,
+                ledger,
+            }));
         })
         .join()
         .unwrap();
     }
     let quarter = threads * EACH / 4;
-    wait_until("the moved ones have fired", || timer.pending() as u64 == quarter);
+    wait_until("the moved ones have fired", || {
+        timer.pending() as u64 == quarter
+    });
     timer.wait_idle();
     assert_eq!(late.load(Ordering::SeqCst), quarter);
-    timer.stop().unwrap().into_iter().for_each(|unfired| ledger.returned(unfired.payload));
+    timer
+        .stop()
+        .unwrap()
+        .into_iter()
+        .for_each(|unfired| ledger.returned(unfired.payload));
     let ends = ledger.check();
     assert_eq!((ends.fired, ends.cancelled), (quarter, 2 * quarter));
 }

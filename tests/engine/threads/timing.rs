@@ -7,7 +7,9 @@ use tickwheel::{Expired, IdleStrategy, Key, ManualClock, Routing};
 
 const IDLE: [IdleStrategy; 3] = [
     IdleStrategy::Park,
-    IdleStrategy::SpinThenPark { spin: Duration::from_micros(200) },
+    IdleStrategy::SpinThenPark {
+        spin: Duration::from_micros(200),
+    },
     IdleStrategy::BusySpin,
 ];
 
@@ -16,7 +18,11 @@ fn an_earlier_timer_ends_the_sleep() {
     for idle in IDLE {
         let (sender, receiver) = channel();
         let handler = move |expired: Expired<u64>| sender.send(expired.payload).unwrap();
-        let timer = one_shard().tick(us(100)).idle(idle).build_with(handler).unwrap();
+        let timer = one_shard()
+            .tick(us(100))
+            .idle(idle)
+            .build_with(handler)
+            .unwrap();
         timer.schedule(HOUR, 0).unwrap();
         std::thread::sleep(ms(5));
         let start = Instant::now();
@@ -42,8 +48,9 @@ fn a_later_timer_does_not_wake_the_worker() {
     let before = timer.stats().shards[0].clone();
     for _ in 0..10 {
         // All rounds together are fewer than make the inbox call by itself.
-        let keys: Vec<Key<u64>> =
-            (0..500).map(|id| timer.schedule_key(2 * HOUR, id).unwrap()).collect();
+        let keys: Vec<Key<u64>> = (0..500)
+            .map(|id| timer.schedule_key(2 * HOUR, id).unwrap())
+            .collect();
         for key in keys {
             assert!(timer.reschedule(key, 3 * HOUR).moved());
             assert!(timer.cancel(key).won());
@@ -52,14 +59,20 @@ fn a_later_timer_does_not_wake_the_worker() {
     }
     let after = timer.stats().shards[0].clone();
     let few = after.wakes - before.wakes <= 1 && after.turns - before.turns <= 1;
-    assert!(few, "the first timer's may have been under way, {before:?}, then {after:?}");
+    assert!(
+        few,
+        "the first timer's may have been under way, {before:?}, then {after:?}"
+    );
     timer.stop().unwrap();
 }
 
 #[test]
 fn every_shard_is_idle_before_wait_idle_returns() {
     let clock = ManualClock::new();
-    let builder = one_shard().shards(3).routing(Routing::Spread).clock(clock.clone());
+    let builder = one_shard()
+        .shards(3)
+        .routing(Routing::Spread)
+        .clock(clock.clone());
     let (timer, fired) = recording(builder);
     for round in 0..200 {
         for id in 0..30 {

@@ -12,20 +12,31 @@ const MOST_BYTES: u64 = 12 << 20;
 #[test]
 fn a_million_cancelled_hour_long_timers_hold_bounded_memory() {
     let hashed = WheelKind::Hashed { buckets: 512 };
-    for (wheel, producers, each) in
-        [(WheelKind::Hierarchical, 1, 30_000), (hashed, 1, 1), (WheelKind::Hierarchical, 3, 5_000)]
-    {
+    for (wheel, producers, each) in [
+        (WheelKind::Hierarchical, 1, 30_000),
+        (hashed, 1, 1),
+        (WheelKind::Hierarchical, 3, 5_000),
+    ] {
         let (timer, _fired) = recording(one_shard().wheel(wheel));
         let live = producers * each;
         let check = || {
             let shard = &timer.stats().shards[0];
             let bound = 2 * live + ZOMBIE_CONSTANT;
-            assert!(shard.entries <= bound, "{} entries for {live} timers", shard.entries);
-            assert!(shard.held_bytes <= MOST_BYTES, "{} bytes held", shard.held_bytes);
+            assert!(
+                shard.entries <= bound,
+                "{} entries for {live} timers",
+                shard.entries
+            );
+            assert!(
+                shard.held_bytes <= MOST_BYTES,
+                "{} bytes held",
+                shard.held_bytes
+            );
         };
         let churn = || {
-            let mut keys: VecDeque<Key<u64>> =
-                (0..each).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+            let mut keys: VecDeque<Key<u64>> = (0..each)
+                .map(|id| timer.schedule_key(HOUR, id).unwrap())
+                .collect();
             for n in 0..stress(500_000) / producers {
                 keys.push_back(timer.schedule_key(HOUR, n).unwrap());
                 assert!(timer.cancel(keys.pop_front().unwrap()).won());
@@ -39,7 +50,10 @@ fn a_million_cancelled_hour_long_timers_hold_bounded_memory() {
         wait_until("the inbox is read", || timer.pending() as u64 == live);
         check();
         let shard = &timer.stats().shards[0];
-        assert!(shard.swept + shard.cancelled_in_inbox > 300_000, "they have died somewhere");
+        assert!(
+            shard.swept + shard.cancelled_in_inbox > 300_000,
+            "they have died somewhere"
+        );
         assert_eq!(timer.stop().unwrap().len() as u64, live);
     }
 }
@@ -49,14 +63,19 @@ fn a_cancel_storm_wakes_a_worker_that_would_sleep_for_an_hour() {
     const TIMERS: u64 = 200_000;
     for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 64 }] {
         let (timer, _fired) = recording(one_shard().wheel(wheel));
-        let keys: Vec<Key<u64>> =
-            (0..TIMERS).map(|id| timer.schedule_key(HOUR, id).unwrap()).collect();
+        let keys: Vec<Key<u64>> = (0..TIMERS)
+            .map(|id| timer.schedule_key(HOUR, id).unwrap())
+            .collect();
         timer.schedule(Duration::ZERO, 0).unwrap();
-        wait_until("all are filed", || timer.stats().shards[0].entries == TIMERS);
+        wait_until("all are filed", || {
+            timer.stats().shards[0].entries == TIMERS
+        });
         let before = timer.stats().shards[0].held_bytes;
         assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
         // Nothing else is scheduled, no time passes to speak of.
-        wait_until("they are swept", || timer.stats().shards[0].entries <= ZOMBIE_CONSTANT);
+        wait_until("they are swept", || {
+            timer.stats().shards[0].entries <= ZOMBIE_CONSTANT
+        });
         let shard = &timer.stats().shards[0];
         assert!(shard.swept >= TIMERS - ZOMBIE_CONSTANT);
         assert!(shard.held_bytes < before, "the wheel gives memory back");

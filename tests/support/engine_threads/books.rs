@@ -73,7 +73,9 @@ impl Books {
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = (u64, Key<Payload>)> {
-        (0..).zip(&self.records).filter_map(|(id, record)| Some((id, *record.key.get()?)))
+        (0..)
+            .zip(&self.records)
+            .filter_map(|(id, record)| Some((id, *record.key.get()?)))
     }
 
     fn in_ns(&self, delay: Duration) -> u64 {
@@ -119,7 +121,9 @@ impl Books {
             }
         };
         assert_eq!(keys.len(), ids.len(), "accepted or refused");
-        ids.into_iter().zip(keys).for_each(|(id, key)| self.begun(id, Ok(key)));
+        ids.into_iter()
+            .zip(keys)
+            .for_each(|(id, key)| self.begun(id, Ok(key)));
     }
 
     pub(super) fn refused(&self, id: u64, error: ScheduleError<Payload>) {
@@ -129,7 +133,10 @@ impl Books {
 
     fn refused_for(&self, id: u64, kind: &ScheduleErrorKind) {
         use ScheduleErrorKind::{Stopped, TooManyPending};
-        assert!(matches!(kind, Stopped | TooManyPending { .. }), "timer {id} was refused: {kind}");
+        assert!(
+            matches!(kind, Stopped | TooManyPending { .. }),
+            "timer {id} was refused: {kind}"
+        );
         self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -180,7 +187,9 @@ impl Books {
 
     pub(super) fn end_periodic(&self, engine: &Engine, n: u64) {
         let repeated = &self.repeated[n as usize];
-        let Some(key) = repeated.key.get() else { return };
+        let Some(key) = repeated.key.get() else {
+            return;
+        };
         if engine.cancel(*key).won() {
             let fired = repeated.fired.load(Ordering::SeqCst);
             assert_eq!(repeated.cancelled_at.swap(fired + 1, Ordering::SeqCst), 0);
@@ -192,7 +201,11 @@ impl Books {
         for one in &unfired {
             let id = one.payload.id();
             match id.checked_sub(2 * self.timers()) {
-                Some(n) => drop(self.repeated[n as usize].returned.fetch_add(1, Ordering::Relaxed)),
+                Some(n) => drop(
+                    self.repeated[n as usize]
+                        .returned
+                        .fetch_add(1, Ordering::Relaxed),
+                ),
                 None => self.ledger.returned(id),
             }
         }
@@ -202,15 +215,19 @@ impl Books {
     /// The handler of every shard; it may use the engine, if there is one.
     pub(super) fn fire(&self, engine: Option<&Engine>, expired: &Expired<Payload>) {
         let (now, id) = (self.clock.now(), expired.payload.id());
-        self.early.fetch_add(u64::from(now < expired.deadline), Ordering::Relaxed);
+        self.early
+            .fetch_add(u64::from(now < expired.deadline), Ordering::Relaxed);
         if let Some(n) = id.checked_sub(2 * self.timers()) {
-            let before = self.repeated[n as usize].fired.fetch_add(1, Ordering::SeqCst);
+            let before = self.repeated[n as usize]
+                .fired
+                .fetch_add(1, Ordering::SeqCst);
             self.panic_if(before % 5 == 3);
             return;
         }
         self.ledger.fired(id);
         let not_before = Time::from_nanos(self.record(id).not_before.load(Ordering::SeqCst));
-        self.early.fetch_add(u64::from(now < not_before), Ordering::Relaxed);
+        self.early
+            .fetch_add(u64::from(now < not_before), Ordering::Relaxed);
         if let Some(engine) = engine {
             self.react(engine, id);
         }

@@ -21,7 +21,13 @@ pub(super) struct Producer<'a> {
 
 impl<'a> Producer<'a> {
     pub(super) fn new(books: &'a Books, engine: &'a Engine, first: u64) -> Self {
-        Self { books, engine, first, held: Vec::new(), batch: Vec::new() }
+        Self {
+            books,
+            engine,
+            first,
+            held: Vec::new(),
+            batch: Vec::new(),
+        }
     }
 
     pub(super) fn run(mut self, ops: &[Op]) -> Held {
@@ -66,7 +72,12 @@ impl<'a> Producer<'a> {
                 let place = self.pick_held(pick);
                 drop(place.map(|place| self.held.swap_remove(place)));
             }
-            Op::BeginPeriodic { n, every, first, rhythm } => {
+            Op::BeginPeriodic {
+                n,
+                every,
+                first,
+                rhythm,
+            } => {
                 let every = Duration::from_micros(50 + u64::from(every % 2_000));
                 let period = rhythm.period(every).expect("not zero");
                 self.begin_periodic(u64::from(n) % PERIODICS, period, first);
@@ -93,7 +104,10 @@ impl<'a> Producer<'a> {
         let batch = std::mem::take(&mut self.batch);
         let begun = |(id, delay)| (delay, self.books.begin(id, delay));
         let ids = batch.iter().map(|(id, _)| *id).collect();
-        self.books.batched(ids, self.engine.schedule_batch(batch.into_iter().map(begun)));
+        self.books.batched(
+            ids,
+            self.engine.schedule_batch(batch.into_iter().map(begun)),
+        );
     }
 
     fn pick_held(&self, pick: u8) -> Option<usize> {
@@ -107,7 +121,10 @@ impl<'a> Producer<'a> {
         let answer = handle.cancel();
         let state = handle.state();
         assert!(state != TimerState::Pending, "timer {id} has ended");
-        assert!(!answer.won() || state == TimerState::Cancelled, "timer {id} is {state:?}");
+        assert!(
+            !answer.won() || state == TimerState::Cancelled,
+            "timer {id} is {state:?}"
+        );
         self.books.cancelled(*id, answer);
     }
 
@@ -120,7 +137,10 @@ impl<'a> Producer<'a> {
         }
         let id = 2 * self.books.timers() + n;
         let payload = self.books.ledger.payload(id);
-        match self.engine.schedule_periodic(first.duration(), period, payload) {
+        match self
+            .engine
+            .schedule_periodic(first.duration(), period, payload)
+        {
             Ok(key) => assert!(repeated.key.set(key).is_ok()),
             Err(error) => self.books.refused(id, error),
         }

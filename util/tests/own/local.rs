@@ -25,7 +25,10 @@ impl Rig {
 
     fn with(builder: Settings) -> Self {
         let clock = ManualClock::new();
-        Self { sleeps: LocalSleeps::new(builder.clock(clock.clone())).unwrap(), clock }
+        Self {
+            sleeps: LocalSleeps::new(builder.clock(clock.clone())).unwrap(),
+            clock,
+        }
     }
 
     fn pass(&self, time: Duration) -> usize {
@@ -36,11 +39,18 @@ impl Rig {
 
 #[test]
 fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
-    let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
+    let past = Instant::now()
+        .checked_sub(ms(1))
+        .expect("the machine runs for longer");
     let rig = Rig::with(Settings::new().tick(HOUR));
     rig.clock.advance(HOUR * 3 / 2);
     let now = rig.clock.now();
-    for when in [ms(0).into(), now.into(), (now - ms(1)).into(), When::from(past)] {
+    for when in [
+        ms(0).into(),
+        now.into(),
+        (now - ms(1)).into(),
+        When::from(past),
+    ] {
         for polled_by_others in [false, true] {
             let bell = Bell::new();
             let mut sleep = rig.sleeps.sleep(10 * HOUR);
@@ -49,8 +59,14 @@ fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
             assert!(sleep.deadline() <= now);
             let bell = if polled_by_others { Bell::new() } else { bell };
             assert!(poll(&mut sleep, &bell).is_pending());
-            assert_eq!((rig.sleeps.poll_timeout(), rig.pass(ms(0))), (Some(ms(0)), 1));
-            assert_eq!((bell.rings(), poll(&mut sleep, &bell)), (1, Poll::Ready(Ok(()))));
+            assert_eq!(
+                (rig.sleeps.poll_timeout(), rig.pass(ms(0))),
+                (Some(ms(0)), 1)
+            );
+            assert_eq!(
+                (bell.rings(), poll(&mut sleep, &bell)),
+                (1, Poll::Ready(Ok(())))
+            );
         }
     }
     let mut ahead = rig.sleeps.sleep(10 * HOUR);
@@ -66,8 +82,13 @@ fn one_sleep_too_many_is_an_error_that_passes() {
     let bell = Bell::new();
     let (mut one, mut two) = (rig.sleeps.sleep(ms(5)), rig.sleeps.sleep(ms(5)));
     assert!(poll(&mut one, &bell).is_pending());
-    let Poll::Ready(Err(error)) = poll(&mut two, &bell) else { panic!("there is no place") };
-    let kind = ScheduleErrorKind::TooManyPending { pending: 1, max_pending: 1 };
+    let Poll::Ready(Err(error)) = poll(&mut two, &bell) else {
+        panic!("there is no place")
+    };
+    let kind = ScheduleErrorKind::TooManyPending {
+        pending: 1,
+        max_pending: 1,
+    };
     assert_eq!((error.kind(), wakers(&bell)), (&kind, 1));
     // Another waker needs no further place.
     assert!(poll(&mut one, &Bell::new()).is_pending());
@@ -93,11 +114,18 @@ fn a_sleep_that_loses_its_place_to_its_own_waker_is_not_over() {
     let rig = Rig::with(Settings::new().max_pending(1));
     let mut sleep = rig.sleeps.sleep(ms(5));
     let greedy = Waker::from(Arc::new(Greedy(rig.sleeps.remote())));
-    assert!(sleep.poll_sleep(&mut Context::from_waker(&greedy)).is_pending());
+    assert!(
+        sleep
+            .poll_sleep(&mut Context::from_waker(&greedy))
+            .is_pending()
+    );
     drop(greedy);
     for _ in 0..2 {
         // Its place is given up with the waker, which takes it for another timer.
-        assert!(matches!(poll(&mut sleep, &Bell::new()), Poll::Ready(Err(_))));
+        assert!(matches!(
+            poll(&mut sleep, &Bell::new()),
+            Poll::Ready(Err(_))
+        ));
         assert!(!sleep.is_elapsed());
     }
 }
@@ -109,7 +137,13 @@ fn the_driver_sleeps_until_the_next_deadline_and_wakes_for_an_earlier_one() {
     let mut driving = Box::pin(rig.sleeps.drive(|nap| {
         naps.borrow_mut().push(nap);
         let until = clock.now() + nap;
-        poll_fn(move |_| if clock.now() < until { Poll::Pending } else { Poll::Ready(()) })
+        poll_fn(move |_| {
+            if clock.now() < until {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        })
     }));
     let mut drive = || {
         assert!(poll(&mut driving, &driver).is_pending());
@@ -121,16 +155,26 @@ fn the_driver_sleeps_until_the_next_deadline_and_wakes_for_an_earlier_one() {
         assert!(poll(&mut sleeps[sleep], &bell).is_pending());
         assert_eq!((driver.rings(), drive()), (wakes, vec![nap]));
     }
-    assert!(poll(&mut sleeps[2], &bell).is_pending() && driver.rings() == 2, "a later one");
+    assert!(
+        poll(&mut sleeps[2], &bell).is_pending() && driver.rings() == 2,
+        "a later one"
+    );
     sleeps[2].reset(ms(10));
     assert_eq!((driver.rings(), drive()), (3, vec![ms(10)]));
-    rig.sleeps.remote().schedule(ms(5), Waker::from(Arc::clone(&bell)).into()).unwrap();
+    rig.sleeps
+        .remote()
+        .schedule(ms(5), Waker::from(Arc::clone(&bell)).into())
+        .unwrap();
     assert_eq!((driver.rings(), drive()), (4, vec![ms(5)]));
     for (rings, nap) in [(1, ms(5)), (2, ms(10)), (3, HOUR - ms(20))] {
         clock.set(rig.sleeps.now() + rig.sleeps.poll_timeout().unwrap());
         assert_eq!((drive(), bell.rings()), (vec![nap], rings));
     }
-    assert_eq!((driver.rings(), wakers(&bell)), (4, 1), "it is not woken for what it waits for");
+    assert_eq!(
+        (driver.rings(), wakers(&bell)),
+        (4, 1),
+        "it is not woken for what it waits for"
+    );
 }
 
 #[test]
@@ -138,12 +182,20 @@ fn a_driver_whose_budget_is_used_up_lets_others_run() {
     let rig = Rig::with(Settings::new().budget(Budget::new().fire(1)));
     let (fired, driver) = (Bell::new(), Bell::new());
     let mut sleeps = [(); 4].map(|()| rig.sleeps.sleep(ms(5)));
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep, &fired).is_pending()));
+    assert!(
+        sleeps
+            .iter_mut()
+            .all(|sleep| poll(sleep, &fired).is_pending())
+    );
     rig.clock.advance(ms(5));
     let mut driving = Box::pin(rig.sleeps.drive(|_| pending::<()>()));
     for round in 1..=3 {
         assert!(poll(&mut driving, &driver).is_pending());
-        assert_eq!((fired.rings(), driver.rings()), (round, round), "it asks for another turn");
+        assert_eq!(
+            (fired.rings(), driver.rings()),
+            (round, round),
+            "it asks for another turn"
+        );
     }
 }
 
@@ -167,7 +219,10 @@ fn a_wake_that_panics_leaves_the_others_awake() {
     let bell = Bell::new();
     let (mut one, mut two) = (rig.sleeps.sleep(ms(5)), rig.sleeps.sleep(ms(5)));
     let waker = hooked(|| panic!("the waker's wake"));
-    assert!(one.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+    assert!(
+        one.poll_sleep(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
     assert!(poll(&mut two, &bell).is_pending());
     assert_eq!((rig.pass(ms(5)), bell.rings()), (2, 1));
     assert!(poll(&mut one, &bell).is_ready());
@@ -189,7 +244,11 @@ fn a_wake_may_poll_fire_and_sleep_anew() {
         SLEEPS.set(Some((sleeps, sleep)));
     });
     let mut sleep = rig.sleeps.sleep(ms(5));
-    assert!(sleep.poll_sleep(&mut Context::from_waker(&waker)).is_pending());
+    assert!(
+        sleep
+            .poll_sleep(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
     SLEEPS.set(Some((rig.sleeps.clone(), sleep)));
     assert_eq!(rig.pass(ms(5)), 1);
     assert_eq!((rig.pass(ms(1)), rig.sleeps.pending()), (1, 0));
@@ -276,7 +335,10 @@ fn sleeps_behave_as_the_list_says() {
                 }
             }
             for (index, bell) in bells.iter().enumerate() {
-                let armed = entries.iter().filter(|it| it.2 == Stage::Armed(index)).count();
+                let armed = entries
+                    .iter()
+                    .filter(|it| it.2 == Stage::Armed(index))
+                    .count();
                 assert_eq!((bell.rings(), wakers(bell)), (rings[index], armed));
             }
         }

@@ -23,7 +23,11 @@ const TICK: u64 = 1_000_000;
 
 /// Chooses a deadline, which may have passed if it is a point in time; returns it also as a caller names it.
 fn some_deadline(random: &mut Random, now: u64) -> (u64, When) {
-    let ahead = if random.chance(80) { 20 * TICK } else { 3_000 * TICK };
+    let ahead = if random.chance(80) {
+        20 * TICK
+    } else {
+        3_000 * TICK
+    };
     let ahead = random.below(ahead);
     if random.chance(50) {
         return (now + ahead, Duration::from_nanos(ahead).into());

@@ -43,26 +43,47 @@ fn items_come_out_in_the_order_of_their_deadlines_and_never_early() {
     let late = queue.insert("late", ms(30));
     let soon = queue.insert("soon", at(10));
     queue.insert("between", us(19_001));
-    assert_eq!((queue.deadline(soon), queue.deadline(late)), (Some(at(10)), Some(at(30))));
+    assert_eq!(
+        (queue.deadline(soon), queue.deadline(late)),
+        (Some(at(10)), Some(at(30)))
+    );
     assert!(poll(&mut queue, &bell).is_pending());
-    assert_eq!((rig.timer.pending(), wakers(&bell)), (1, 1), "one timer for all of them");
+    assert_eq!(
+        (rig.timer.pending(), wakers(&bell)),
+        (1, 1),
+        "one timer for all of them"
+    );
     rig.pass(us(9_999));
     assert!(bell.rings() == 0 && poll(&mut queue, &bell).is_pending());
     rig.pass(us(1));
     assert_eq!(bell.rings(), 1);
-    let Poll::Ready(Some(Ok(expired))) = poll(&mut queue, &bell) else { panic!("it is due") };
-    assert_eq!((expired.payload, expired.key, expired.deadline), ("soon", soon, at(10)));
+    let Poll::Ready(Some(Ok(expired))) = poll(&mut queue, &bell) else {
+        panic!("it is due")
+    };
+    assert_eq!(
+        (expired.payload, expired.key, expired.deadline),
+        ("soon", soon, at(10))
+    );
     assert!(take(&mut queue, &bell).is_empty());
     rig.pass(ms(20));
     assert_eq!(take(&mut queue, &bell), ["between", "late"]);
-    assert_eq!((bell.rings(), rig.timer.pending(), queue.is_empty()), (2, 0, true));
-    assert_eq!((queue.remove(late), queue.get(soon)), (None, None), "their keys are stale");
+    assert_eq!(
+        (bell.rings(), rig.timer.pending(), queue.is_empty()),
+        (2, 0, true)
+    );
+    assert_eq!(
+        (queue.remove(late), queue.get(soon)),
+        (None, None),
+        "their keys are stale"
+    );
     assert!(!queue.reset(late, ms(1)).moved() && queue.is_empty());
 }
 
 #[test]
 fn past_deadlines_are_yielded_immediately_for_any_tick() {
-    let past = Instant::now().checked_sub(ms(1)).expect("the machine runs for longer");
+    let past = Instant::now()
+        .checked_sub(ms(1))
+        .expect("the machine runs for longer");
     let rig = Rig::with(|builder| builder.tick(HOUR));
     let bell = Bell::new();
     rig.clock.advance(HOUR * 3 / 2);
@@ -72,12 +93,25 @@ fn past_deadlines_are_yielded_immediately_for_any_tick() {
         assert!(poll(&mut queue, &bell).is_pending());
         // What the queue has read last is a while ago.
         rig.clock.advance(ms(1));
-        let passed = if ahead { rig.timer.now() + us(1) } else { rig.timer.now() };
+        let passed = if ahead {
+            rig.timer.now() + us(1)
+        } else {
+            rig.timer.now()
+        };
         queue.insert(1, passed);
-        assert_eq!(take(&mut queue, &bell).is_empty(), ahead, "a tick later if it lies ahead");
+        assert_eq!(
+            take(&mut queue, &bell).is_empty(),
+            ahead,
+            "a tick later if it lies ahead"
+        );
     }
     let now = rig.timer.now();
-    for when in [ms(0).into(), now.into(), (now - ms(1)).into(), When::from(past)] {
+    for when in [
+        ms(0).into(),
+        now.into(),
+        (now - ms(1)).into(),
+        When::from(past),
+    ] {
         let mut queue = DelayQueue::on(&rig.timer);
         queue.insert(1, when);
         assert_eq!(take(&mut queue, &bell), [1]);
@@ -99,11 +133,20 @@ fn past_deadlines_are_yielded_immediately_for_any_tick() {
 #[test]
 fn an_item_in_front_of_all_others_moves_the_one_timer() {
     let (rig, mut queue, bell) = setup();
-    let mut keys: Vec<_> = (0..1000).map(|number| queue.insert(number, ms(500 + number))).collect();
+    let mut keys: Vec<_> = (0..1000)
+        .map(|number| queue.insert(number, ms(500 + number)))
+        .collect();
     assert!(poll(&mut queue, &bell).is_pending());
     queue.insert(1000, ms(5));
     assert!(queue.reset(keys.pop().unwrap(), ms(3)).moved());
-    assert_eq!((rig.timer.pending(), rig.timer.stats().scheduled(), bell.rings()), (1, 1, 0));
+    assert_eq!(
+        (
+            rig.timer.pending(),
+            rig.timer.stats().scheduled(),
+            bell.rings()
+        ),
+        (1, 1, 0)
+    );
     rig.pass(ms(3));
     assert_eq!((bell.rings(), take(&mut queue, &bell)), (1, vec![999]));
     rig.pass(ms(2));
@@ -127,11 +170,18 @@ fn a_task_is_woken_by_the_first_item_and_by_the_end_of_the_last() {
     assert_eq!(wakers(&bell), 1);
     queue.insert("item", ms(5));
     queue.insert("other", ms(5));
-    assert_eq!((bell.rings(), wakers(&bell)), (1, 0), "nobody has looked in between");
+    assert_eq!(
+        (bell.rings(), wakers(&bell)),
+        (1, 0),
+        "nobody has looked in between"
+    );
     assert!(poll(&mut queue, &bell).is_pending());
     queue.clear();
     rig.pass(Duration::ZERO);
-    assert_eq!((bell.rings(), wakers(&bell), rig.timer.pending()), (2, 0, 0));
+    assert_eq!(
+        (bell.rings(), wakers(&bell), rig.timer.pending()),
+        (2, 0, 0)
+    );
     assert!(matches!(poll(&mut queue, &bell), Poll::Ready(None)));
     drop(queue);
     assert_eq!(wakers(&bell), 0);
@@ -145,21 +195,36 @@ fn a_queue_whose_items_are_out_has_no_timer() {
     assert!(poll(&mut queue, &bell).is_pending() && !queue.is_empty());
     // The clock goes on; the engine's turn has not come yet.
     rig.clock.advance(ms(5));
-    assert_eq!((take(&mut queue, &bell), queue.is_empty()), (vec!["changed"], true));
-    assert_eq!((rig.timer.pending(), rig.pass(ms(1)), bell.rings()), (0, 0, 0));
+    assert_eq!(
+        (take(&mut queue, &bell), queue.is_empty()),
+        (vec!["changed"], true)
+    );
+    assert_eq!(
+        (rig.timer.pending(), rig.pass(ms(1)), bell.rings()),
+        (0, 0, 0)
+    );
 }
 
 #[test]
 fn items_can_be_seen_and_the_next_one_named() {
     let (_rig, mut queue, _) = setup();
     assert!(queue.peek().is_none() && queue.iter().next().is_none());
-    let (late, early) = (queue.insert("late", secs(20)), queue.insert("early", secs(10)));
+    let (late, early) = (
+        queue.insert("late", secs(20)),
+        queue.insert("early", secs(10)),
+    );
     assert_eq!(queue.peek(), Some(early));
     queue.reset(early, secs(30));
     assert_eq!(queue.peek(), Some(late));
-    let mut items: Vec<_> = queue.iter().map(|(key, due, item)| (due, key, *item)).collect();
+    let mut items: Vec<_> = queue
+        .iter()
+        .map(|(key, due, item)| (due, key, *item))
+        .collect();
     items.sort_by_key(|(due, ..)| *due);
-    assert_eq!(items, [(at(20_000), late, "late"), (at(30_000), early, "early")]);
+    assert_eq!(
+        items,
+        [(at(20_000), late, "late"), (at(30_000), early, "early")]
+    );
     queue.compact();
     assert_eq!(queue.get(late), Some(&"late"), "keys stay as they are");
 }
@@ -173,12 +238,17 @@ fn a_stopped_engine_is_an_error_and_the_items_stay() {
     rig.timer.stop().unwrap();
     assert!(bell.rings() >= 1, "woken by the stop");
     for _ in 0..2 {
-        let Poll::Ready(Some(Err(error))) = poll(&mut queue, &bell) else { panic!("no timer") };
+        let Poll::Ready(Some(Err(error))) = poll(&mut queue, &bell) else {
+            panic!("no timer")
+        };
         assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
     }
     rig.clock.advance(ms(1));
     assert!(matches!(poll(&mut queue, &bell), Poll::Ready(Some(Ok(due))) if due.payload == 8));
-    let left: Vec<_> = queue.drain().map(|item| (item.payload, item.deadline)).collect();
+    let left: Vec<_> = queue
+        .drain()
+        .map(|item| (item.payload, item.deadline))
+        .collect();
     assert_eq!((left, queue.len()), (vec![(7, Time::ZERO + HOUR)], 0));
 }
 
@@ -201,7 +271,10 @@ fn an_engine_that_fires_all_makes_no_item_early() {
     queue.insert(7, HOUR);
     assert!(poll(&mut queue, &bell).is_pending());
     rig.timer.shutdown(Shutdown::FireAll, secs(60)).unwrap();
-    assert!(matches!(poll(&mut queue, &bell), Poll::Ready(Some(Err(_)))), "woken, and not due");
+    assert!(
+        matches!(poll(&mut queue, &bell), Poll::Ready(Some(Err(_)))),
+        "woken, and not due"
+    );
     assert_eq!((bell.rings(), queue.len()), (1, 1));
 }
 
@@ -218,9 +291,17 @@ impl Wake for Mine {
 fn a_waker_that_panics_takes_no_key_away() {
     let (_rig, mut queue, _) = setup();
     let waker = Waker::from(Arc::new(Mine));
-    assert!(queue.poll_expired(&mut Context::from_waker(&waker)).is_ready());
+    assert!(
+        queue
+            .poll_expired(&mut Context::from_waker(&waker))
+            .is_ready()
+    );
     let key = queue.insert("item", ms(5));
-    assert!(queue.poll_expired(&mut Context::from_waker(&waker)).is_pending());
+    assert!(
+        queue
+            .poll_expired(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
     assert_eq!(queue.remove(key), Some("item"), "the end wakes, too");
     assert!(queue.is_empty());
 }
@@ -247,7 +328,8 @@ struct Model {
 impl Model {
     fn insert(&mut self, (deadline, when): (u64, When)) {
         let number = self.items.len() + self.stale.len();
-        self.items.insert(number, (self.queue.insert(number, when), deadline));
+        self.items
+            .insert(number, (self.queue.insert(number, when), deadline));
         if let Told::Empty(rings) = self.told {
             assert_eq!(self.bell.rings(), rings + 1, "the first item wakes");
             self.told = Told::Nothing;
@@ -271,7 +353,11 @@ impl Model {
                 Poll::Ready(Some(due)) => {
                     let due = due.unwrap();
                     let (key, deadline) = self.items.remove(&due.payload).unwrap();
-                    assert!(due.key == key && deadline <= self.now, "{} is early", due.payload);
+                    assert!(
+                        due.key == key && deadline <= self.now,
+                        "{} is early",
+                        due.payload
+                    );
                     self.stale.push(key);
                 }
                 Poll::Ready(None) => {
@@ -288,7 +374,9 @@ impl Model {
 
     /// Whether an item is due.
     fn must_be_out(&self) -> bool {
-        self.items.values().any(|(_, deadline)| deadline.div_ceil(TICK) * TICK <= self.now)
+        self.items
+            .values()
+            .any(|(_, deadline)| deadline.div_ceil(TICK) * TICK <= self.now)
     }
 
     /// Lets time pass; `exact` if no item was ever removed or moved, so that no wake is in vain.
@@ -308,7 +396,10 @@ impl Model {
         assert_eq!(self.queue.len(), self.items.len());
         assert!(self.rig.timer.pending() <= 1);
         for key in self.stale.iter().rev().take(4) {
-            assert_eq!((self.queue.deadline(*key), self.queue.get(*key)), (None, None));
+            assert_eq!(
+                (self.queue.deadline(*key), self.queue.get(*key)),
+                (None, None)
+            );
         }
         if let Some((number, (key, _))) = self.items.last_key_value() {
             assert_eq!(self.queue.get(*key), Some(number));
@@ -322,7 +413,15 @@ fn items_come_out_as_the_list_says() {
         let (random, exact) = (&mut Random::new(seed), seed % 2 == 0);
         let ((rig, queue, bell), items) = (setup(), BTreeMap::new());
         let (stale, now, told) = (Vec::new(), 0, Told::Nothing);
-        let mut model = Model { rig, queue, bell, items, stale, now, told };
+        let mut model = Model {
+            rig,
+            queue,
+            bell,
+            items,
+            stale,
+            now,
+            told,
+        };
         for _ in 0..400 {
             let deadline = some_deadline(random, model.now);
             let which = random.below(model.items.len().max(1) as u64) as usize;

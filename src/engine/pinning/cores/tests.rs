@@ -21,7 +21,11 @@ fn a_container_with_less_than_its_cores_gets_fewer_shards_and_does_not_own_them(
         (Some(0.5), 1, false),
     ] {
         let cores = Cores::with([0, 1, 2, 3], quota);
-        assert_eq!((cores.default_shards(), cores.are_ours()), (shards, ours), "{quota:?}");
+        assert_eq!(
+            (cores.default_shards(), cores.are_ours()),
+            (shards, ours),
+            "{quota:?}"
+        );
     }
 }
 
@@ -56,13 +60,21 @@ impl Drop for Groups {
 #[test]
 fn the_least_quota_on_the_way_up_counts_in_version_two() {
     let groups = Groups::new("v2");
-    for (group, quota) in
-        [("a/b/c", "max 100000\n"), ("a/b", "300000 100000\n"), ("a", "800000 200000\n")]
-    {
+    for (group, quota) in [
+        ("a/b/c", "max 100000\n"),
+        ("a/b", "300000 100000\n"),
+        ("a", "800000 200000\n"),
+    ] {
         groups.write(group, &[("cpu.max", quota)]);
     }
     // Of what lies elsewhere only the mount itself is looked at.
-    let listed = ["0::/a/b/c\n", "0::/a\n", "0::/\n", "0::/../../elsewhere\n", "0::/gone/a/b\n"];
+    let listed = [
+        "0::/a/b/c\n",
+        "0::/a\n",
+        "0::/\n",
+        "0::/../../elsewhere\n",
+        "0::/gone/a/b\n",
+    ];
     let read = || listed.map(|listed| groups.quota(listed));
     assert_eq!(read(), [Some(3.0), Some(4.0), None, None, None]);
     groups.write("", &[("cpu.max", "150000 100000\n")]);
@@ -72,7 +84,12 @@ fn the_least_quota_on_the_way_up_counts_in_version_two() {
 #[test]
 fn version_one_and_the_mixture_of_both_are_read() {
     let groups = Groups::new("v1");
-    let quota = |time| [("cpu.cfs_quota_us", time), ("cpu.cfs_period_us", "100000\n")];
+    let quota = |time| {
+        [
+            ("cpu.cfs_quota_us", time),
+            ("cpu.cfs_period_us", "100000\n"),
+        ]
+    };
     groups.write("cpu,cpuacct/job", &quota("-1\n"));
     let listed = "12:cpuset:/job\n4:cpu,cpuacct:/job\n0::/\n";
     assert_eq!(groups.quota(listed), None);

@@ -26,7 +26,14 @@ impl World {
     fn new(pace: u64, early: u64, preempted: Option<(u64, u64)>) -> Self {
         let (time, readings) = (Cell::new(1_000_000), Cell::new(0));
         let (clock, pace) = (Cell::new(5_000_000), Cell::new(pace));
-        Self { time, clock, pace, early, readings, preempted }
+        Self {
+            time,
+            clock,
+            pace,
+            early,
+            readings,
+            preempted,
+        }
     }
 
     fn pass(&self, nanos: u64) {
@@ -83,14 +90,19 @@ fn never_behind(world: &World, calibration: &Calibration, calls: u64, apart: u64
 #[test]
 fn never_behind_however_the_clock_is_slewed() {
     let paces = [890, 900, 1000, 1100, 1110];
-    let pairs = paces.into_iter().flat_map(|measured| paces.map(|used| (measured, used, 0)));
+    let pairs = paces
+        .into_iter()
+        .flat_map(|measured| paces.map(|used| (measured, used, 0)));
     for (measured, used, early) in pairs.chain([(890, 1110, 400)]) {
         let (world, calibration) = (World::new(measured, early, None), Calibration::new());
         // Long enough for the rate to be measured at the first pace.
         never_behind(&world, &calibration, 200, 100_000);
         world.pace.set(used);
         let computed = never_behind(&world, &calibration, 5_000, 50);
-        assert!(computed > 4_000, "{computed} of 5000 were computed, {measured} then {used}");
+        assert!(
+            computed > 4_000,
+            "{computed} of 5000 were computed, {measured} then {used}"
+        );
         for pace in [measured, used].repeat(20) {
             world.pace.set(pace);
             never_behind(&world, &calibration, 37, 91);
@@ -112,7 +124,10 @@ fn never_behind_wherever_a_preemption_falls() {
                 never_behind(&world, &calibration, calls, apart);
                 world.pace.set(1110);
                 let computed = never_behind(&world, &calibration, 3_000, 50);
-                assert!(computed >= least, "{computed} of 3000 computed, {nanos} ns before {at}");
+                assert!(
+                    computed >= least,
+                    "{computed} of 3000 computed, {nanos} ns before {at}"
+                );
                 assert!(!calibration.is_broken());
             }
         }
@@ -126,7 +141,9 @@ fn a_counter_that_stands_still_is_given_up() {
         fn counter(&self) -> u64 {
             let counter = self.0.counter();
             // A tenth of its pace.
-            self.1.get().map_or(counter, |stuck| stuck + (counter - stuck) / 10)
+            self.1
+                .get()
+                .map_or(counter, |stuck| stuck + (counter - stuck) / 10)
         }
         fn nanos(&self) -> u64 {
             self.0.nanos()
@@ -145,5 +162,8 @@ fn a_counter_that_stands_still_is_given_up() {
     }
     assert!(calibration.is_broken());
     let before = world.clock_now();
-    assert!(calibration.now(&anchor, &stuck) + 1 >= before, "every reading is the clock's now");
+    assert!(
+        calibration.now(&anchor, &stuck) + 1 >= before,
+        "every reading is the clock's now"
+    );
 }
