@@ -115,7 +115,6 @@ mod state;
 mod sync;
 mod time;
 mod types;
-mod unwind;
 // Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
 #[doc(hidden)]
 pub mod wheel;

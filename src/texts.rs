@@ -1,4 +1,4 @@
-//! Macros for the texts of errors, for debug output and for setters.
+//! Macros for the texts of errors and for debug output.
 
 /// Implements `Display` and `Error` for an enum, with one text per variant: what went wrong, which values are allowed,
 /// and the cure.
@@ -26,15 +26,4 @@ macro_rules! debug_fields {
             }
         }
     };
-}
-
-/// Defines setters: each stores its argument in the field of its name, of what the method `$of` returns.
-macro_rules! stores {
-    ($of:ident $($(#[$about:meta])* pub fn $field:ident(self, $value:ident: $type:ty) -> Self;)+) => {$(
-        $(#[$about])*
-        pub fn $field(mut self, $value: $type) -> Self {
-            self.$of().$field = $value.into();
-            self
-        }
-    )+};
 }

@@ -4,7 +4,8 @@ use super::hooks::{Hooks, PanicReport, SlowHandler, WorkerFailure, a_hook};
 use super::pinning::Pinning;
 use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
-use crate::types::{Settings, setters};
+use crate::time::Clock;
+use crate::types::{Budget, Settings, WheelKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,31 +89,81 @@ impl Builder {
         }
     }
 
-    setters!();
-
-    fn settings(&mut self) -> &mut Settings {
-        &mut self.settings
-    }
-
-    fn own(&mut self) -> &mut Self {
+    /// Sets the length of a tick, 1 us to 1 h. Default: 1 ms. See [`Settings::tick`].
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.settings = self.settings.tick(tick);
         self
     }
 
-    stores! { own
-        /// Sets the number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's
-        /// quota is less than that.
-        pub fn shards(self, shards: usize) -> Self;
-        /// Sets where workers are pinned. Default: worker `i` on the `i`-th available core. A pin that fails is
-        /// logged and shown in the statistics, never fatal.
-        pub fn pinning(self, pinning: Pinning) -> Self;
-        /// Sets how workers wait when nothing is due. Default: park.
-        pub fn idle(self, idle: IdleStrategy) -> Self;
-        /// Sets the prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
-        pub fn thread_name(self, prefix: impl Into<String>) -> Self;
-        /// Sets which thread's timers go to which shard. Default: each thread has a home shard.
-        pub fn routing(self, routing: Routing) -> Self;
-        /// Sets which threads turn the shards. Default: workers.
-        pub fn drive(self, drive: Drive) -> Self;
+    /// Sets the kind of wheel. Default: hierarchical.
+    pub fn wheel(mut self, wheel: WheelKind) -> Self {
+        self.settings = self.settings.wheel(wheel);
+        self
+    }
+
+    /// Allows at most this many timers to be pending at once, all shards together, exactly. Default: no limit but the
+    /// 2^32 - 1 that a shard can hold. See [`Settings::max_pending`] for its price.
+    pub fn max_pending(mut self, max_pending: usize) -> Self {
+        self.settings = self.settings.max_pending(max_pending);
+        self
+    }
+
+    /// Sets how much one turn may do before it returns. See [`Budget`] for the defaults.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.settings = self.settings.budget(budget);
+        self
+    }
+
+    /// Sets how much longer than until the next deadline a worker may sleep, so that timers that are due close together
+    /// share a wake-up. Default: none. See [`Settings::slack`].
+    pub fn slack(mut self, slack: Duration) -> Self {
+        self.settings = self.settings.slack(slack);
+        self
+    }
+
+    /// Sets the clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
+    /// [`ManualClock`](crate::ManualClock) time moves by hand.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.settings = self.settings.clock(clock);
+        self
+    }
+
+    /// Sets the number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's
+    /// quota is less than that.
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// Sets where workers are pinned. Default: worker `i` on the `i`-th available core. A pin that fails is logged and
+    /// shown in the statistics, never fatal.
+    pub fn pinning(mut self, pinning: Pinning) -> Self {
+        self.pinning = pinning;
+        self
+    }
+
+    /// Sets how workers wait when nothing is due. Default: park.
+    pub fn idle(mut self, idle: IdleStrategy) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// Sets the prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
+    pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
+        self.thread_name = prefix.into();
+        self
+    }
+
+    /// Sets which thread's timers go to which shard. Default: each thread has a home shard.
+    pub fn routing(mut self, routing: Routing) -> Self {
+        self.routing = routing;
+        self
+    }
+
+    /// Sets which threads turn the shards. Default: workers.
+    pub fn drive(mut self, drive: Drive) -> Self {
+        self.drive = drive;
+        self
     }
 
     /// Sets a hook that is called on the worker with every panic of a handler, after it was counted and logged.

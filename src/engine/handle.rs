@@ -193,6 +193,11 @@ impl<T> Drop for TimerHandle<T> {
 
 debug_fields!([T] TimerHandle<T>, "TimerHandle", it, key: it.key(), state: it.state());
 
+/// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
+/// catches a panic may go on using its timer.
+impl<T> core::panic::UnwindSafe for TimerHandle<T> {}
+impl<T> core::panic::RefUnwindSafe for TimerHandle<T> {}
+
 /// A [`TimerHandle`] that cancels its timer when it is dropped, and drops the payload then. If the payload's destructor
 /// panics, that is logged.
 ///

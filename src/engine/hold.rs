@@ -10,7 +10,7 @@
 //! The engine lies in memory of its own, behind a pointer. With its last `EngineOwner` it is retired: freed at once
 //! if no handle is left, otherwise when another engine is built or retired after its last handle is gone.
 
-use super::inner::{EngineOwner, Inner};
+use super::inner::{EngineOwner, EnginePointer, Inner};
 use super::retired::{Retired, RetiredEngines};
 use crate::contain;
 use std::mem::ManuallyDrop;
@@ -37,30 +37,60 @@ impl Retired for Box<dyn Retired + Send> {
     }
 }
 
-/// Lets a pointer lead to its engine, from any thread.
-macro_rules! leads_to_its_engine {
-    ($($pointer:ident),+) => {$(
-        // SAFETY: it gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and
-        // may free it on the thread that comes last, which `Inner: Send` allows.
-        unsafe impl<T: Send> Send for $pointer<T> {}
-        // SAFETY: as above.
-        unsafe impl<T: Send> Sync for $pointer<T> {}
+// SAFETY: it gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and its holder
+// may free it on the thread that comes last, which `Inner: Send` allows.
+unsafe impl<T: Send> Send for EnginePointer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for EnginePointer<T> {}
 
-        impl<T> Deref for $pointer<T> {
-            type Target = Inner<T>;
+impl<T> EnginePointer<T> {
+    fn of(engine: &Inner<T>) -> Self {
+        Self(NonNull::from(engine))
+    }
 
-            #[inline]
-            fn deref(&self) -> &Inner<T> {
-                // SAFETY: the engine is freed after the last `EngineOwner` was dropped, and after the last handle.
-                // Counted `TimerRef`s have an `EngineOwner` together, one that is not (`uncounted`) is used while a
-                // worker has one. The owner of an `EngineRef` is counted as made and not as dropped, or the engine is
-                // static.
-                unsafe { self.0.as_ref() }
-            }
-        }
-    )+};
+    #[inline]
+    fn engine(&self) -> &Inner<T> {
+        // SAFETY: the engine is freed after the last `EngineOwner` was dropped, and after the last handle.
+        // Counted `TimerRef`s have an `EngineOwner` together, one that is not (`uncounted`) is used while a worker has
+        // one. The owner of an `EngineRef` is counted as made and not as dropped, or the engine is static.
+        unsafe { self.0.as_ref() }
+    }
 }
-leads_to_its_engine!(EngineOwner, TimerRef, EngineRef);
+
+impl<T> Clone for EnginePointer<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for EnginePointer<T> {}
+
+impl<T> Deref for EngineOwner<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        self.0.engine()
+    }
+}
+
+impl<T> Deref for TimerRef<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        self.0.engine()
+    }
+}
+
+impl<T> Deref for EngineRef<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        self.0.engine()
+    }
+}
 
 /// Makes the compiler check what the impls above and below rely on.
 const fn shared_between_threads<T: Send + 'static>() {
@@ -75,14 +105,14 @@ impl<T: Send + 'static> EngineOwner<T> {
         retired_engines().collect(None);
         Arc::new_cyclic(|hold| {
             let engine = Box::new(make(Weak::clone(hold)));
-            Self(NonNull::from(Box::leak(engine)))
+            Self(EnginePointer(NonNull::from(Box::leak(engine))))
         })
     }
 }
 
 impl<T> Drop for EngineOwner<T> {
     fn drop(&mut self) {
-        (self.retire)(self.0);
+        (self.retire)(self.0.0);
     }
 }
 
@@ -121,7 +151,7 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
 
 /// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the
 /// earlier ones.
-pub(super) struct TimerRef<T>(NonNull<Inner<T>>);
+pub(super) struct TimerRef<T>(EnginePointer<T>);
 
 impl<T> TimerRef<T> {
     /// Counts one more and returns it, unless the engine has none left.
@@ -136,7 +166,7 @@ impl<T> TimerRef<T> {
     /// `EngineOwner` behind it.
     #[inline]
     pub(super) fn uncounted(engine: &Inner<T>) -> ManuallyDrop<Self> {
-        ManuallyDrop::new(Self(NonNull::from(engine)))
+        ManuallyDrop::new(Self(EnginePointer::of(engine)))
     }
 }
 
@@ -153,7 +183,7 @@ impl<T> Inner<T> {
         if before == 0 || before > isize::MAX as usize {
             self.add_rare_timer(before);
         }
-        TimerRef(NonNull::from(self))
+        TimerRef(EnginePointer::of(self))
     }
 
     #[cold]
@@ -189,11 +219,11 @@ impl<T> Drop for TimerRef<T> {
 ///
 /// It counts nothing itself. Its owner is counted as a handle, by a thread state, from before it is made until after
 /// its last use, or the engine is never freed.
-pub(super) struct EngineRef<T>(NonNull<Inner<T>>);
+pub(super) struct EngineRef<T>(EnginePointer<T>);
 
 impl<T> EngineRef<T> {
     #[inline]
     pub(super) fn new(engine: &Inner<T>) -> Self {
-        Self(NonNull::from(engine))
+        Self(EnginePointer::of(engine))
     }
 }

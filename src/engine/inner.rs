@@ -63,8 +63,11 @@ pub(super) struct Inner<T> {
     pub(super) take_waker: Option<fn(T) -> Result<Waker, T>>,
 }
 
+/// The address of an engine, for a holder that keeps the engine's memory; see `hold`.
+pub(super) struct EnginePointer<T>(pub(super) NonNull<Inner<T>>);
+
 /// Keeps an engine's memory; lives in an `Arc`.
-pub(super) struct EngineOwner<T>(pub(super) NonNull<Inner<T>>);
+pub(super) struct EngineOwner<T>(pub(super) EnginePointer<T>);
 
 /// Drives one shard, on any thread; see `shard_worker`.
 pub(super) struct ShardWorker<T> {

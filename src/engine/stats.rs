@@ -39,17 +39,6 @@ pub struct Stats {
     pub pending: u64,
 }
 
-/// Writes the sums over all shards of the fields of these names.
-macro_rules! sums {
-    ($($(#[$doc:meta])* pub fn $field:ident(&self) -> u64;)+) => {$(
-        $(#[$doc])*
-        #[must_use]
-        pub fn $field(&self) -> u64 {
-            sum(&self.shards, |shard| shard.$field)
-        }
-    )+};
-}
-
 /// Sums a field over all shards. By a function's address: a loop for every field takes the compiler longer.
 fn sum(shards: &[ShardStats], field: fn(&ShardStats) -> u64) -> u64 {
     shards.iter().map(field).sum()
@@ -72,27 +61,64 @@ impl Stats {
         }
     }
 
-    sums! {
-        /// Returns the number of timers accepted, all shards.
-        pub fn scheduled(&self) -> u64;
-        /// Returns the number of timers fired, all shards.
-        pub fn fired(&self) -> u64;
-        /// Returns the number of timers cancelled, all shards.
-        pub fn cancelled(&self) -> u64;
-        /// Returns the number of timers returned by `stop`, all shards.
-        pub fn returned(&self) -> u64;
-        /// Returns the number of handlers that panicked, all shards.
-        pub fn panics(&self) -> u64;
-        /// Sleeps that a producer ended early, all shards.
-        pub fn wakes(&self) -> u64;
-        /// Returns the sleeps of all shards.
-        pub fn parks(&self) -> u64;
-        /// Returns the number of turns that ended with work left, because their budget was used up, all shards.
-        pub fn cut_short(&self) -> u64;
-        /// Returns how many expired timers the executor gave back, on all shards.
-        pub fn refused_by_executor(&self) -> u64;
-        /// Returns the number of messages that no owner has looked at, all shards; see [`ShardStats::inbox`].
-        pub fn inbox(&self) -> u64;
+    /// Returns the number of timers accepted, all shards.
+    #[must_use]
+    pub fn scheduled(&self) -> u64 {
+        sum(&self.shards, |shard| shard.scheduled)
+    }
+
+    /// Returns the number of timers fired, all shards.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        sum(&self.shards, |shard| shard.fired)
+    }
+
+    /// Returns the number of timers cancelled, all shards.
+    #[must_use]
+    pub fn cancelled(&self) -> u64 {
+        sum(&self.shards, |shard| shard.cancelled)
+    }
+
+    /// Returns the number of timers returned by `stop`, all shards.
+    #[must_use]
+    pub fn returned(&self) -> u64 {
+        sum(&self.shards, |shard| shard.returned)
+    }
+
+    /// Returns the number of handlers that panicked, all shards.
+    #[must_use]
+    pub fn panics(&self) -> u64 {
+        sum(&self.shards, |shard| shard.panics)
+    }
+
+    /// Returns the number of sleeps that a producer ended early, all shards.
+    #[must_use]
+    pub fn wakes(&self) -> u64 {
+        sum(&self.shards, |shard| shard.wakes)
+    }
+
+    /// Returns the number of sleeps, all shards.
+    #[must_use]
+    pub fn parks(&self) -> u64 {
+        sum(&self.shards, |shard| shard.parks)
+    }
+
+    /// Returns the number of turns that ended with work left, because their budget was used up, all shards.
+    #[must_use]
+    pub fn cut_short(&self) -> u64 {
+        sum(&self.shards, |shard| shard.cut_short)
+    }
+
+    /// Returns how many expired timers the executor gave back, on all shards.
+    #[must_use]
+    pub fn refused_by_executor(&self) -> u64 {
+        sum(&self.shards, |shard| shard.refused_by_executor)
+    }
+
+    /// Returns the number of messages that no owner has looked at, all shards; see [`ShardStats::inbox`].
+    #[must_use]
+    pub fn inbox(&self) -> u64 {
+        sum(&self.shards, |shard| shard.inbox)
     }
 
     /// Returns the largest lag of all shards; see [`ShardStats::lag`].

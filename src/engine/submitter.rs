@@ -109,3 +109,8 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
 }
 
 debug_fields!([T] Submitter<'_, T>, "Submitter", it, shard: it.shard);
+
+/// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
+/// catches a panic may go on using its timer.
+impl<T> core::panic::UnwindSafe for Submitter<'_, T> {}
+impl<T> core::panic::RefUnwindSafe for Submitter<'_, T> {}

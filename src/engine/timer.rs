@@ -406,3 +406,8 @@ impl<T: Send + 'static> Timer<T> {
 
 debug_fields!([T] Timer<T>, "Timer", it, state: it.inner.status.engine_state(), shards: it.inner.handles.len(),
     tick: it.inner.rate.tick());
+
+/// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
+/// catches a panic may go on using its timer.
+impl<T> core::panic::UnwindSafe for Timer<T> {}
+impl<T> core::panic::RefUnwindSafe for Timer<T> {}

@@ -60,3 +60,8 @@ impl<T> Clone for WeakTimer<T> {
 }
 
 debug_fields!([T] WeakTimer<T>, "WeakTimer", _it);
+
+/// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
+/// catches a panic may go on using its timer.
+impl<T> core::panic::UnwindSafe for WeakTimer<T> {}
+impl<T> core::panic::RefUnwindSafe for WeakTimer<T> {}

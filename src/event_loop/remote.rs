@@ -216,3 +216,8 @@ impl Remote<TimerTask> {
 }
 
 debug_fields!([T] Remote<T>, "Remote", it, tick: it.rate.tick());
+
+/// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
+/// catches a panic may go on using its timer.
+impl<T> core::panic::UnwindSafe for Remote<T> {}
+impl<T> core::panic::RefUnwindSafe for Remote<T> {}

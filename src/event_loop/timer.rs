@@ -507,3 +507,8 @@ impl<T> Drop for EventLoopTimer<T> {
 }
 
 debug_fields!([T] EventLoopTimer<T>, "EventLoopTimer", it, tick: it.rate.tick());
+
+/// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
+/// catches a panic may go on using its timer.
+impl<T: core::panic::UnwindSafe> core::panic::UnwindSafe for EventLoopTimer<T> {}
+impl<T: core::panic::RefUnwindSafe> core::panic::RefUnwindSafe for EventLoopTimer<T> {}

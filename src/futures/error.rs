@@ -119,20 +119,24 @@ impl From<SleepError> for TimeoutError {
     }
 }
 
-macro_rules! io_errors {
-    ($($error:ident: $kind:expr),+) => {$(
-        impl From<$error> for io::Error {
-            fn from(error: $error) -> Self {
-                Self::new($kind(&error), error)
-            }
-        }
-    )+};
+impl From<SleepError> for io::Error {
+    fn from(error: SleepError) -> Self {
+        Self::other(error)
+    }
 }
-io_errors! {
-    SleepError: |_| io::ErrorKind::Other,
-    Elapsed: |_| io::ErrorKind::TimedOut,
-    TimeoutError: |error: &_| match error {
-        TimeoutError::Elapsed => io::ErrorKind::TimedOut,
-        TimeoutError::Sleep(_) => io::ErrorKind::Other,
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+impl From<TimeoutError> for io::Error {
+    fn from(error: TimeoutError) -> Self {
+        let kind = match error {
+            TimeoutError::Elapsed => io::ErrorKind::TimedOut,
+            TimeoutError::Sleep(_) => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
     }
 }

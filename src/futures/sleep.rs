@@ -285,6 +285,11 @@ impl Future for Sleep<SleepError> {
 
 debug_fields!([E] Sleep<E>, "Sleep", it, deadline: it.deadline, is_elapsed: it.is_elapsed());
 
+/// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
+/// catches a panic may go on using its timer.
+impl<E> core::panic::UnwindSafe for Sleep<E> {}
+impl<E> core::panic::RefUnwindSafe for Sleep<E> {}
+
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;

@@ -473,3 +473,8 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
 
 debug_fields!([T, W: LocalWheel] LocalTimer<T, W>, if W::IN_ORDER { "FixedTimer" } else { "LocalTimer" }, it,
     pending: it.pending(), next_deadline: it.next_deadline());
+
+/// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
+/// catches a panic may go on using its timer.
+impl<T: core::panic::UnwindSafe, W> core::panic::UnwindSafe for LocalTimer<T, W> {}
+impl<T: core::panic::RefUnwindSafe, W> core::panic::RefUnwindSafe for LocalTimer<T, W> {}

@@ -48,7 +48,5 @@ pub use pin_state::PinState;
 pub use recurring::Recurring;
 pub(crate) use seed::generation_seed;
 pub use settings::Settings;
-#[cfg(feature = "threads")]
-pub(crate) use settings::setters;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

@@ -70,48 +70,6 @@ impl Default for Settings {
     }
 }
 
-/// Defines the setters of [`Settings`], for a type that has a method `settings` with access to them.
-macro_rules! setters {
-    () => {
-        stores! { settings
-            /// Sets the length of a tick, 1 us to 1 h. Default: 1 ms. A timer is at most one tick late, plus the
-            /// sleep's error and the work queued ahead.
-            pub fn tick(self, tick: core::time::Duration) -> Self;
-            /// Sets the kind of wheel. Default: hierarchical.
-            pub fn wheel(self, wheel: crate::types::WheelKind) -> Self;
-            /// Allows at most this many timers to be pending at once, all shards together, exactly. Default: no limit
-            /// but the 2^32 - 1 that a shard can hold.
-            ///
-            /// On fronts that several threads use, the limit costs each schedule, cancel and fire one atomic step on a
-            /// word that all threads share.
-            pub fn max_pending(self, max_pending: usize) -> Self;
-            /// Sets how much one turn, or one poll, may do before it returns. See [`Budget`](crate::Budget) for the
-            /// defaults.
-            pub fn budget(self, budget: crate::types::Budget) -> Self;
-            /// Sets how much longer than until the next deadline a worker may sleep, or `poll_timeout` lets a loop
-            /// sleep, so that timers that are due close together share a wake-up. Default: none.
-            ///
-            /// No timer is early, and each is late by up to the slack more than without it; `next_deadline` stays
-            /// exact. An owner that sleeps is still woken for a deadline that is earlier than all pending ones. For
-            /// fine ticks: a sleep costs some 8 us of CPU time, and without slack there is one for each tick at which
-            /// something is due. A worker that spins has no slack.
-            pub fn slack(self, slack: core::time::Duration) -> Self;
-        }
-
-        /// Sets the clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
-        /// [`ManualClock`](crate::ManualClock) time moves by hand. Fronts of one thread are told the time and ignore
-        /// it.
-        #[cfg(feature = "threads")]
-        pub fn clock(mut self, clock: impl crate::time::Clock) -> Self {
-            let clock = crate::contain::Contained::new("a clock", std::sync::Arc::new(clock) as _);
-            self.settings().clock = Some(clock);
-            self
-        }
-    };
-}
-#[cfg(feature = "threads")]
-pub(crate) use setters;
-
 impl Settings {
     /// Creates the defaults: 1 ms ticks, the hierarchical wheel, no limit, no slack, the monotonic clock.
     pub fn new() -> Self {
@@ -127,15 +85,60 @@ impl Settings {
         }
     }
 
-    setters!();
-
-    stores! { settings
-        /// Reserves room for this many pending timers from the start, if there is memory for it; only for timers of
-        /// one thread. Default: none; the timer grows as it needs.
-        pub fn capacity(self, timers: usize) -> Self;
+    /// Sets the length of a tick, 1 us to 1 h. Default: 1 ms. A timer is at most one tick late, plus the sleep's error
+    /// and the work queued ahead.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
     }
 
-    fn settings(&mut self) -> &mut Self {
+    /// Sets the kind of wheel. Default: hierarchical.
+    pub fn wheel(mut self, wheel: WheelKind) -> Self {
+        self.wheel = wheel;
+        self
+    }
+
+    /// Allows at most this many timers to be pending at once, all shards together, exactly. Default: no limit but the
+    /// 2^32 - 1 that a shard can hold.
+    ///
+    /// On fronts that several threads use, the limit costs each schedule, cancel and fire one atomic step on a word that
+    /// all threads share.
+    pub fn max_pending(mut self, max_pending: usize) -> Self {
+        self.max_pending = Some(max_pending);
+        self
+    }
+
+    /// Sets how much one turn, or one poll, may do before it returns. See [`Budget`] for the defaults.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Sets how much longer than until the next deadline a worker may sleep, or `poll_timeout` lets a loop sleep, so
+    /// that timers that are due close together share a wake-up. Default: none.
+    ///
+    /// No timer is early, and each is late by up to the slack more than without it; `next_deadline` stays exact. An
+    /// owner that sleeps is still woken for a deadline that is earlier than all pending ones. For fine ticks: a sleep
+    /// costs some 8 us of CPU time, and without slack there is one for each tick at which something is due. A worker
+    /// that spins has no slack.
+    pub fn slack(mut self, slack: Duration) -> Self {
+        self.slack = slack;
+        self
+    }
+
+    /// Sets the clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
+    /// [`ManualClock`](crate::ManualClock) time moves by hand. Fronts of one thread are told the time and ignore it.
+    #[cfg(feature = "threads")]
+    pub fn clock(mut self, clock: impl crate::time::Clock) -> Self {
+        let clock = crate::contain::Contained::new("a clock", std::sync::Arc::new(clock) as _);
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Reserves room for this many pending timers from the start, if there is memory for it; only for timers of one
+    /// thread. Default: none; the timer grows as it needs.
+    pub fn capacity(mut self, timers: usize) -> Self {
+        self.capacity = timers;
         self
     }
 

@@ -14,19 +14,6 @@ pub enum AnyWheel {
     Hashed(Hashed),
 }
 
-/// Implements methods by those of whichever wheel there is.
-macro_rules! either {
-    ($($(#[$hint:meta])? $name:ident(self: $this:ty $(, $argument:ident: $type:ty)*) -> $answer:ty;)+) => {$(
-        $(#[$hint])?
-        fn $name(self: $this $(, $argument: $type)*) -> $answer {
-            match self {
-                AnyWheel::Hierarchical(wheel) => wheel.$name($($argument),*),
-                AnyWheel::Hashed(wheel) => wheel.$name($($argument),*),
-            }
-        }
-    )+};
-}
-
 impl AnyWheel {
     /// Returns the wheel of a kind.
     pub(crate) fn new(kind: WheelKind) -> Result<Self, BuildError> {
@@ -43,22 +30,79 @@ impl AnyWheel {
 // Inlined all the way: a caller that passes an entry through memory writes it in parts and reads it back as a whole,
 // and that stall doubles the cost of an insert.
 impl Wheel for AnyWheel {
-    either! {
-        #[inline(always)]
-        try_insert(self: &mut Self, entry: Entry) -> bool;
-        #[inline]
-        next_deadline(self: &Self) -> Option<u64>;
-        #[inline]
-        advance(self: &mut Self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool;
-        take_backlog(self: &mut Self, limit: usize, due: &mut Vec<Entry>) -> ();
-        #[inline]
-        has_backlog(self: &Self) -> bool;
-        sweep_batches(self: &mut Self, budget: usize, is_dead: DeadMask<'_>) -> Sweep;
-        drain_all(self: &mut Self, f: &mut dyn FnMut(Entry)) -> ();
-        #[inline]
-        len(self: &Self) -> usize;
-        #[inline]
-        hand(self: &Self) -> u64;
-        held_bytes(self: &Self) -> usize;
+    #[inline(always)]
+    fn try_insert(&mut self, entry: Entry) -> bool {
+        match self {
+            Self::Hierarchical(wheel) => wheel.try_insert(entry),
+            Self::Hashed(wheel) => wheel.try_insert(entry),
+        }
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Option<u64> {
+        match self {
+            Self::Hierarchical(wheel) => wheel.next_deadline(),
+            Self::Hashed(wheel) => wheel.next_deadline(),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
+        match self {
+            Self::Hierarchical(wheel) => wheel.advance(to, budget, due),
+            Self::Hashed(wheel) => wheel.advance(to, budget, due),
+        }
+    }
+
+    fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
+        match self {
+            Self::Hierarchical(wheel) => wheel.take_backlog(limit, due),
+            Self::Hashed(wheel) => wheel.take_backlog(limit, due),
+        }
+    }
+
+    #[inline]
+    fn has_backlog(&self) -> bool {
+        match self {
+            Self::Hierarchical(wheel) => wheel.has_backlog(),
+            Self::Hashed(wheel) => wheel.has_backlog(),
+        }
+    }
+
+    fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
+        match self {
+            Self::Hierarchical(wheel) => wheel.sweep_batches(budget, is_dead),
+            Self::Hashed(wheel) => wheel.sweep_batches(budget, is_dead),
+        }
+    }
+
+    fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
+        match self {
+            Self::Hierarchical(wheel) => wheel.drain_all(f),
+            Self::Hashed(wheel) => wheel.drain_all(f),
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Hierarchical(wheel) => wheel.len(),
+            Self::Hashed(wheel) => wheel.len(),
+        }
+    }
+
+    #[inline]
+    fn hand(&self) -> u64 {
+        match self {
+            Self::Hierarchical(wheel) => wheel.hand(),
+            Self::Hashed(wheel) => wheel.hand(),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Hierarchical(wheel) => wheel.held_bytes(),
+            Self::Hashed(wheel) => wheel.held_bytes(),
+        }
     }
 }

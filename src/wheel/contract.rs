@@ -130,20 +130,6 @@ pub trait Wheel {
     fn held_bytes(&self) -> usize;
 }
 
-/// Implements the two numbers of a wheel by its fields.
-macro_rules! len_and_hand {
-    () => {
-        fn len(&self) -> usize {
-            self.len
-        }
-
-        fn hand(&self) -> u64 {
-            self.hand
-        }
-    };
-}
-pub(super) use len_and_hand;
-
 /// Ends the process: there is no memory for an entry of an accepted timer, and no caller to tell.
 #[cold]
 #[inline(never)]

@@ -11,7 +11,6 @@
 //! Entries leave the front by counting, not by moving: the first `taken` entries of the first chunk are gone.
 
 use super::chunks::{Bucket, Chunks};
-use super::contract::len_and_hand;
 use super::pass::Pass;
 use super::{DeadMask, Entry, Sweep, Wheel};
 use alloc::vec::Vec;
@@ -158,7 +157,13 @@ impl Wheel for Fifo {
         while self.take_while(usize::MAX, &mut everything) > 0 {}
     }
 
-    len_and_hand!();
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn hand(&self) -> u64 {
+        self.hand
+    }
 
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.chunks.held_bytes()

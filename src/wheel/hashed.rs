@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 
 use super::chunks::{Bucket, Chunks};
-use super::contract::len_and_hand;
 use super::pass::Pass;
 use super::sweep::{Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
@@ -262,7 +261,13 @@ impl Wheel for Hashed {
         (self.len, self.earliest) = (0, u64::MAX);
     }
 
-    len_and_hand!();
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn hand(&self) -> u64 {
+        self.hand
+    }
 
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.buckets.capacity() * size_of::<Bucket>() + self.chunks.held_bytes()

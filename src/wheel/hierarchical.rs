@@ -29,7 +29,7 @@ use core::mem::size_of;
 use core::num::NonZero;
 
 use super::chunks::{Bucket, Chunks};
-use super::contract::{len_and_hand, no_memory};
+use super::contract::no_memory;
 use super::sweep::{BURST, RunLimiter, Sweepable, Sweeper};
 use super::{DeadMask, Entry, Sweep, Wheel};
 use rings::{
@@ -361,7 +361,13 @@ impl Wheel for Hierarchical {
         self.cascading = None;
     }
 
-    len_and_hand!();
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn hand(&self) -> u64 {
+        self.hand
+    }
 
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + size_of::<Rings>() + self.chunks.held_bytes()
