@@ -158,10 +158,8 @@ fn limit_mappings(bytes: usize) {
         rlim_max: libc::RLIM_INFINITY,
     };
     // SAFETY: a limit of this process, which only the tests of this program meet.
-    assert_eq!(
-        unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) },
-        0
-    );
+    let refused = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+    assert_eq!(refused, 0);
 }
 
 /// Whether a thread stands still, or has done so, since the last order.
