@@ -115,6 +115,24 @@ fn a_clock_that_goes_backwards_makes_timers_late_and_loses_none() {
 }
 
 #[test]
+fn a_clock_that_goes_backwards_makes_no_timer_early() {
+    let clock = SetBack::default();
+    let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
+    let (timer, fired) = recording(builder);
+    clock.0.store(100, Ordering::SeqCst);
+    assert_eq!(timer.turn(), Ok(0));
+    clock.0.store(50, Ordering::SeqCst);
+    timer.schedule(ms(10), 1).unwrap();
+    assert_eq!(
+        timer.turn(),
+        Ok(0),
+        "10 ms have not passed by any reading of this clock"
+    );
+    clock.0.store(110, Ordering::SeqCst);
+    assert_eq!((timer.turn(), fired.ids()), (Ok(1), vec![1]));
+}
+
+#[test]
 fn a_pause_is_followed_by_one_firing_each_in_order() {
     each_recording(|at, timer, fired| {
         for id in 0..500 {
