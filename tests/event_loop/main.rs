@@ -226,6 +226,25 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
     }
 }
 
+/// A loop that moves its own timer to and fro for long without a poll: near deadlines and far ones.
+#[test]
+fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
+    for near in [MS, HOUR] {
+        let (mut timer, ..) = manual();
+        let key = timer.schedule(Time::ZERO, 2 * near, 7).unwrap();
+        timer.poll(Time::ZERO, |_| ());
+        let idle = timer.held_bytes();
+        for n in 0..300_000 {
+            let delay = if n % 2 == 0 { near } else { 2 * near };
+            assert!(timer.reschedule(Time::ZERO, key, delay).moved());
+        }
+        timer.poll(Time::ZERO, |_| panic!("nothing is due"));
+        let held = timer.held_bytes();
+        assert!(held < idle + (1 << 20), "{idle} bytes, then {held}");
+        assert_eq!(fire_all(&mut timer, Time::ZERO + 2 * near), [7]);
+    }
+}
+
 /// A regression: in a log that was full and from which only the dead left, it went past an older one.
 #[test]
 fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
