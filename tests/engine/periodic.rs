@@ -692,18 +692,82 @@ fn a_waker_of_the_same_turn_that_cancels_prevents_the_call() {
             .poll_sleep(&mut Context::from_waker(&waker))
             .is_pending()
     );
-    let (inside, late) = (Arc::clone(&victim), Arc::new(AtomicUsize::new(0)));
-    let calls = Arc::clone(&late);
-    let call = move || {
-        calls.fetch_add(
-            usize::from(inside.won.load(Ordering::SeqCst)),
-            Ordering::SeqCst,
-        );
-    };
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let call = move || _ = counted.fetch_add(1, Ordering::SeqCst);
     let key = timer.repeat(ms(10), rate(ms(10)), call).unwrap();
     assert!(victim.timer.set((timer.downgrade(), key)).is_ok());
     clock.advance(ms(20));
     timer.turn().unwrap();
     assert!(victim.won.load(Ordering::SeqCst), "the sleep has woken");
-    assert_eq!(late.load(Ordering::SeqCst), 0, "called after the cancel");
+    assert_eq!(calls.load(Ordering::SeqCst), 0, "called before the waker");
+}
+
+#[test]
+fn a_closure_that_panics_in_one_period_is_called_in_the_next() {
+    let clock = ManualClock::new();
+    let timer = one_shard().clock(clock.clone()).build().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let panics_once = move || assert_ne!(counted.fetch_add(1, Ordering::SeqCst), 1, "boom");
+    timer.repeat(ms(1), rate(ms(1)), panics_once).unwrap();
+    for _ in 0..5 {
+        clock.advance(ms(1));
+        timer.wait_idle();
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 5);
+    assert_eq!(timer.stats().panics(), 1);
+    assert_eq!(timer.stop().unwrap().len(), 1, "it goes on");
+}
+
+/// A copy whose destructor panics.
+struct Copied(bool, Arc<OnceLock<(Timer<Copied>, Key<Copied>)>>);
+
+impl Clone for Copied {
+    fn clone(&self) -> Self {
+        if let Some((timer, key)) = self.1.get() {
+            // To its second period and no further.
+            let moved = timer.deadline(*key) == Some(at(10));
+            assert!(!moved || timer.reschedule(*key, at(25)).moved());
+        }
+        Self(true, Arc::clone(&self.1))
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        assert!(!self.0, "a copy is dropped");
+    }
+}
+
+#[test]
+fn a_call_that_is_moved_away_ends_no_worker_when_its_copy_panics_in_its_drop() {
+    for drive in [Drive::Manual, Drive::Workers] {
+        let clock = ManualClock::new();
+        let (calls, own) = (Arc::new(AtomicUsize::new(0)), Arc::default());
+        let counted = Arc::clone(&calls);
+        let timer: Timer<Copied> = one_shard()
+            .clock(clock.clone())
+            .drive(drive)
+            .build_with(move |expired: Expired<Copied>| {
+                std::mem::forget(expired.payload);
+                counted.fetch_add(1, Ordering::SeqCst);
+            })
+            .unwrap();
+        let load = Copied(false, Arc::clone(&own));
+        let key = timer.schedule_periodic(at(10), rate(ms(10)), load).unwrap();
+        assert!(own.set((timer.clone(), key)).is_ok());
+        let expected = [(10, 0, at(25)), (25, 1, at(35)), (35, 2, at(45))];
+        for (now, called, next) in expected {
+            clock.set(at(now));
+            match drive {
+                Drive::Manual => _ = timer.turn().unwrap(),
+                _ => timer.wait_idle(),
+            }
+            let now = (calls.load(Ordering::SeqCst), timer.deadline(key));
+            assert_eq!(now, (called, Some(next)), "{drive:?}");
+        }
+        assert_eq!(timer.state(), tickwheel::EngineState::Started);
+        assert_eq!(timer.stop().unwrap().len(), 1);
+    }
 }
