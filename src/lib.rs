@@ -173,7 +173,7 @@ pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};
 #[cfg(feature = "threads")]
-pub use types::{BatchError, PinState};
+pub use types::PinState;
 pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
     ScheduleErrorKind, Settings, StartError, StopError, TurnError, Unfired, WheelKind,

@@ -298,23 +298,8 @@ fn keys_are_ordered_and_hashed_by_what_they_name() {
     );
 }
 
-/// A batch that is refused in the middle says what was accepted, and why the rest was not.
 #[test]
 fn refusals_name_their_cause() {
-    let (timer, _) = recording(one_shard().drive(Drive::Manual).max_pending(2));
-    let refused = timer
-        .schedule_batch((0..3).map(|id| (HOUR, id)))
-        .unwrap_err();
-    assert_eq!(refused.accepted().len(), 2);
-    assert!(
-        refused
-            .to_string()
-            .starts_with("2 timers of the batch were accepted"),
-        "{refused}"
-    );
-    assert!(refused.accepted().iter().all(|key| timer.is_pending(*key)));
-    assert!(refused.source().is_none(), "the limit has no cause");
-
     use std::io::{Error, ErrorKind};
     use tickwheel::{Elapsed, SleepError, TimeoutError};
     assert_eq!(Error::from(Elapsed).kind(), ErrorKind::TimedOut);

@@ -9,8 +9,6 @@
 mod support {
     pub(crate) mod setup;
 }
-#[path = "fronts/batch.rs"]
-mod batch;
 #[path = "fronts/bursts.rs"]
 mod bursts;
 #[path = "fronts/loops.rs"]
@@ -251,10 +249,6 @@ fn the_clock_is_read_for_a_delay_and_for_a_point_if_a_tick_is_long() {
             assert!(handle.reschedule(point).moved());
             assert_eq!(clock.reads(), for_a_point);
         }
-        timer
-            .schedule_batch([NOW - MS, NOW, NOW + MS].map(|point| (point, 1)))
-            .unwrap();
-        assert_eq!(clock.reads(), for_a_point);
         let mut timer = event_loop(tick, clock.clone());
         for point in [NOW - HOUR, NOW, NOW + HOUR] {
             let key = timer.schedule(NOW, point, 1).unwrap();

@@ -141,8 +141,11 @@ fn a_worker_with_slack_sleeps_seldom() {
             })
             .unwrap();
         let start = timer.now() + 30 * MS;
-        let timers = (0..TIMERS).map(|number| (start + number * 100 * US, number));
-        timer.schedule_batch(timers).unwrap();
+        for number in 0..TIMERS {
+            timer
+                .schedule_key(start + number * 100 * US, number)
+                .unwrap();
+        }
         assert_eq!(
             is_done.iter().take(TIMERS as usize).count(),
             TIMERS as usize

@@ -35,7 +35,7 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// Does an operation so many times.
 type Operation = fn(usize);
 
-const OPERATIONS: [(&str, Operation); 18] = [
+const OPERATIONS: [(&str, Operation); 17] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
     // The same with a table of payloads and no timer: the benchmark's own share, and the least there is.
@@ -76,7 +76,6 @@ const OPERATIONS: [(&str, Operation); 18] = [
             || _ = timer.turn(),
         );
     }),
-    ("engine-batch", batches),
     ("engine-handles", |times| {
         let timer = by_hand();
         pairs(
@@ -258,25 +257,6 @@ fn keys<W: Into<When>>(times: usize, timer: Timer<u64>, when: impl Fn() -> W) {
         |key| timer.cancel(key),
         || _ = timer.turn(),
     );
-}
-
-/// Fifty timers at a time.
-fn batches(times: usize) {
-    const SIZE: usize = 50;
-    let timer = by_hand();
-    let mut keys = VecDeque::new();
-    for pair in (0..RESIDENTS + times).step_by(SIZE) {
-        if keys.len() == RESIDENTS {
-            for key in keys.drain(..SIZE) {
-                _ = black_box(timer.cancel(key));
-            }
-        }
-        let batch = timer.schedule_batch((0..SIZE).map(|_| (DELAY, 17)));
-        keys.extend(batch.expect("there is no limit"));
-        if pair % RESIDENTS == 0 {
-            timer.turn().expect("it is turned by hand");
-        }
-    }
 }
 
 /// Captures three words.

@@ -3,7 +3,6 @@
 use super::engine::{Engine, Peer, TWO_THREADS, explore_engine};
 #[cfg(not(crossbeam_loom))]
 use super::harness::bounded;
-use crate::time::TickRate;
 
 /// One shard end to end, capacity 2: the timer fires, whoever is faster.
 #[test]
@@ -12,26 +11,6 @@ fn schedule_and_sleep() {
         let producer = engine.spawn(|peer| peer.schedule(0, 5, 1));
         engine.sleep_and_run_out(5, producer);
         assert_eq!(engine.finish(), [1]);
-    });
-}
-
-/// A batch whose earliest timer is not its last, while the owner drains and falls asleep until a later one of its own.
-#[test]
-fn batch_and_sleep() {
-    explore_engine(TWO_THREADS, None, |mut engine| {
-        let own = engine.peer.ledger.payload(3);
-        assert!(engine.owner.schedule(7, own).is_ok());
-        let producer = engine.spawn(|Peer { handle, ledger }| {
-            let batch = vec![(5, ledger.payload(1)), (9, ledger.payload(2))];
-            assert!(
-                handle
-                    .producer(0)
-                    .schedule_batch(batch, &TickRate::new(2))
-                    .is_ok()
-            );
-        });
-        engine.sleep_and_run_out(5, producer);
-        assert_eq!(engine.finish(), [1, 2, 3]);
     });
 }
 

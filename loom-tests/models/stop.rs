@@ -1,10 +1,9 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
-use super::engine::{Engine, Peer, TWO_THREADS, explore_engine};
+use super::engine::{Engine, TWO_THREADS, explore_engine};
 use super::harness::{Bound, bounded, by_epoch, explore, fence_for_all};
 use crate::state::State;
-use crate::time::TickRate;
-use crate::types::{Budget, ScheduleErrorKind};
+use crate::types::Budget;
 
 /// Like [`TWO_THREADS`], for what takes longer.
 const LONG: Bound = by_epoch(bounded(2, 1), bounded(3, 1));
@@ -58,38 +57,6 @@ fn stop_or_schedule_with_a_handle() {
         engine.close();
         let accepted = producer.join().unwrap();
         assert_eq!(engine.finish(), accepted);
-    });
-}
-
-/// A batch is armed while the shard closes: each of its timers is returned or comes back, and none does both.
-#[test]
-fn stop_or_batch() {
-    explore_engine(bounded(4, 3), LIMIT, |mut engine| {
-        let producer = engine.spawn(|Peer { handle, ledger }| {
-            let batch = vec![(10, ledger.payload(1)), (5, ledger.payload(2))];
-            let rate = TickRate::new(2);
-            let Err(partly) = handle.producer(0).schedule_batch(batch, &rate) else {
-                return vec![1, 2];
-            };
-            let (cause, accepted, refused) = partly.into_parts();
-            assert_eq!(cause, ScheduleErrorKind::Stopped);
-            let refused: Vec<_> = refused
-                .iter()
-                .map(|(time, payload)| (payload.id(), rate.current(*time)))
-                .collect();
-            let both = [(1, 10), (2, 5)];
-            assert!(
-                refused.is_sorted() && refused.iter().all(|it| both.contains(it)),
-                "{refused:?}"
-            );
-            assert_eq!(accepted.len() + refused.len(), 2, "one of them is lost");
-            (1..=2)
-                .filter(|id| refused.iter().all(|it| it.0 != *id))
-                .collect()
-        });
-        engine.close();
-        let accepted = producer.join().unwrap();
-        assert_eq!(engine.finish(), accepted, "what was accepted is returned");
     });
 }
 

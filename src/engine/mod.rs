@@ -3,7 +3,6 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask; start, turn, stop, statistics |
-//! | `batch` | many timers in one call |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `wake_timer` | what a future has of an engine: a timer that wakes it |
 //! | `timeout` | [`TimerHandle`]: the owned handle of one timer; [`TimerGuard`], which cancels it |
@@ -24,7 +23,6 @@
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
-mod batch;
 mod build;
 mod builder;
 mod driven;

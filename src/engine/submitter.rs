@@ -28,8 +28,12 @@ use crate::types::{Cancel, Key, Reschedule, ScheduleError};
 ///     assert!(submitter.reschedule(key, Duration::from_secs(60)).moved());
 ///     assert!(submitter.cancel(key).won());
 /// }
-/// submitter.schedule_batch([(Duration::from_secs(5), 17), (Duration::from_secs(6), 18)])?;
-/// assert_eq!(submitter.timer().pending(), 2);
+/// // Many at once: the clock is read once.
+/// let now = timer.now();
+/// for id in 0..100 {
+///     submitter.schedule(now + Duration::from_secs(5), id)?;
+/// }
+/// assert_eq!(timer.pending(), 100);
 /// # Ok(()) }
 /// ```
 ///

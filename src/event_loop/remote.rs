@@ -4,7 +4,7 @@ use crate::engine::TimerTask;
 use crate::shard::{ShardHandle, ShardStats};
 use crate::sync::slot;
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{BatchError, Cancel, Key, Recurring, Reschedule, ScheduleError};
+use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError};
 use std::sync::Arc;
 
 /// Schedules on an [`EventLoopTimer`](super::EventLoopTimer) from other threads. Clone it freely.
@@ -27,7 +27,8 @@ use std::sync::Arc;
 ///     assert!(remote.is_pending(key) && remote.deadline(key) > Some(remote.now() + minute));
 ///     assert_eq!(remote.cancel(key).into_payload(), Some(17));
 ///
-///     remote.schedule_batch([(Duration::ZERO, 1), (minute, 2)])?;
+///     remote.schedule(Duration::ZERO, 1)?;
+///     remote.schedule(minute, 2)?;
 ///     remote.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip)?, 3)?;
 ///     assert_eq!((remote.pending(), remote.stats().cancelled), (3, 1));
 ///     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
@@ -71,24 +72,6 @@ impl<T: Send + 'static> Remote<T> {
         slot::with(|slot| match self.shard.try_producer(slot) {
             Some(producer) => producer.schedule(tick, payload, false),
             None => Err(ScheduleError::no_memory(payload)),
-        })
-    }
-
-    /// Schedules all of `timers`, each after its delay or at its point in time; the keys come in the same order. The
-    /// loop is told once; for the rest see [`Timer::schedule_batch`](crate::Timer::schedule_batch).
-    ///
-    /// # Errors
-    ///
-    /// Like [`schedule`](Self::schedule). Those before the first that is refused stay accepted; see [`BatchError`].
-    pub fn schedule_batch<W: Into<When>>(
-        &self,
-        timers: impl IntoIterator<Item = (W, T)>,
-    ) -> Result<Vec<Key<T>>, BatchError<T>> {
-        let timers = self.source.ticks(&self.rate, timers);
-        let timers = timers.map_err(|some| BatchError::no_memory(some, &self.rate))?;
-        slot::with(|slot| match self.shard.try_producer(slot) {
-            Some(producer) => producer.schedule_batch(timers, &self.rate),
-            None => Err(BatchError::no_memory(timers, &self.rate)),
         })
     }
 

@@ -10,11 +10,10 @@
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
 //! `handle` also has the thread state, the part of a shard that belongs to one thread: its free nodes, its block of
-//! the inbox and its counters. `batch` schedules many timers at once, `calls` are those of periodic timers. `limit` is
+//! the inbox and its counters. `calls` are those of periodic timers. `limit` is
 //! the bound on pending timers. `counters` are the owner's, with its counts of durations, `stats` a snapshot of all of
 //! it.
 
-mod batch;
 mod calls;
 pub(crate) mod counters;
 pub(crate) mod handle;

@@ -5,7 +5,6 @@
 use super::{Clock, Deadline, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::Contained;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use std::cell::OnceCell;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -148,41 +147,6 @@ impl TimeSource {
         rate.due(point, present())
     }
 
-    /// Returns the ticks and payloads of many timers that are set now; the clock is read once for delays and once for
-    /// points, if it is needed, and after `timers` has been gone through: that is the user's code and may take long,
-    /// and a delay counted from before it would end early by that time.
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory for all of them: those for which there was.
-    pub(crate) fn ticks<W: Into<When>, T>(
-        &self,
-        rate: &TickRate,
-        timers: impl IntoIterator<Item = (W, T)>,
-    ) -> Result<Ticks<T>, Ticks<T>> {
-        let (timers, all) = collected(timers);
-        let start = OnceCell::new();
-        let start = || *start.get_or_init(|| self.start_of_delay());
-        let present = OnceCell::new();
-        let present = || *present.get_or_init(|| self.present());
-        let tick = |when: When| {
-            let tick_of = |point| Self::tick_of(rate, point, || present().1);
-            when.deadline(
-                rate,
-                start,
-                |instant| self.time_of_beside(instant, present),
-                tick_of,
-            )
-            .tick
-        };
-        // A tick takes less room than what it is made of, and takes its place: this allocates nothing.
-        let timers = timers
-            .into_iter()
-            .map(|(when, payload)| (tick(when), payload))
-            .collect();
-        if all { Ok(timers) } else { Err(timers) }
-    }
-
     pub(crate) fn is_virtual(&self) -> bool {
         match self {
             Self::Monotonic { .. } => false,
@@ -206,32 +170,6 @@ impl TimeSource {
             if let Some(clock) = clock.get() {
                 clock.on_advance(wake);
             }
-        }
-    }
-}
-
-/// Timers of a batch: their ticks and payloads.
-type Ticks<T> = Vec<(u64, T)>;
-
-/// Collects an iterator's items, and whether that is all. It is asked for nothing that there is no room for.
-fn collected<W: Into<When>, T>(timers: impl IntoIterator<Item = (W, T)>) -> (Vec<(When, T)>, bool) {
-    let mut timers = timers
-        .into_iter()
-        .map(|(when, payload)| (when.into(), payload));
-    let mut collected = Vec::new();
-    loop {
-        let (least, most) = timers.size_hint();
-        if most == Some(0) {
-            return (collected, true);
-        }
-        if collected.try_reserve(least.max(1)).is_err() {
-            return (collected, false);
-        }
-        while collected.len() < collected.capacity() {
-            let Some(timer) = timers.next() else {
-                return (collected, true);
-            };
-            collected.push(timer);
         }
     }
 }

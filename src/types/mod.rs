@@ -12,7 +12,6 @@
 //! | `recurring` | [`Recurring`]: what a periodic timer may carry |
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
 //! | `wheel_kind` | [`WheelKind`] |
-//! | `batch` | [`BatchError`]: what of many timers was accepted |
 //! | `engine_error` | [`StartError`], [`StopError`], [`TurnError`] |
 //! | `error` | [`BuildError`], [`ScheduleError`] |
 //! | `exclusive` | what lets an error be shared whose payload is not |
@@ -20,7 +19,6 @@
 
 mod answer;
 #[cfg(feature = "threads")]
-mod batch;
 mod engine_error;
 pub(crate) mod error;
 mod exclusive;
@@ -36,7 +34,6 @@ mod wheel_kind;
 
 pub use answer::{Cancel, Reschedule};
 #[cfg(feature = "threads")]
-pub use batch::BatchError;
 pub use engine_error::{StartError, StopError, TurnError};
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
 pub(crate) use error::{MAX_BUCKETS, Scheduled};

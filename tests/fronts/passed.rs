@@ -31,7 +31,7 @@ fn a_first_period_that_has_passed_is_due_at_once_whatever_the_tick() {
 }
 
 #[test]
-fn past_deadlines_are_due_immediately_in_batches_and_handles() {
+fn past_deadlines_are_due_immediately_on_every_front() {
     let past = NOW - 4000 * MS;
     let instant = Instant::now()
         .checked_sub(MS)
@@ -50,13 +50,17 @@ fn past_deadlines_are_due_immediately_in_batches_and_handles() {
     };
     let timers = || mixed().into_iter().zip(0..);
     let mut timer = event_loop(HOUR, standing());
-    timer.remote().schedule_batch(timers()).unwrap();
+    for (when, id) in timers() {
+        timer.remote().schedule(when, id).unwrap();
+    }
     timer.remote().schedule(instant, 5).unwrap();
     assert_eq!(timer.poll(NOW, |_| ()).fired, 5);
     let (timer, _) = recording(by_hand(HOUR, standing()));
-    timer.schedule_batch(timers()).unwrap();
     let submitter = timer.submitter();
-    submitter.schedule_batch(timers()).unwrap();
+    for (when, id) in timers() {
+        timer.schedule_key(when, id).unwrap();
+        submitter.schedule(when, id).unwrap();
+    }
     submitter.schedule(past, 5).unwrap();
     let moved = submitter.schedule(HOUR, 6).unwrap();
     assert!(submitter.reschedule(moved, past).moved());

@@ -4,7 +4,7 @@
 //! Each test has a process of its own: the limit on mappings is the process's, and while one test refuses memory, no
 //! other test's thread may begin.
 
-use crate::allocator::{refuse_from, refusing_from};
+use crate::allocator::refusing_from;
 use crate::children::in_a_process_of_its_own;
 use crate::support::random::Random;
 use crate::support::setup::{ms, rate, secs};
@@ -447,92 +447,4 @@ fn calls_that_return_no_error_need_no_memory() {
         .for_each(|sleep| assert!(sleep.poll_sleep(&mut cx).is_pending()));
     clock.advance(DELAY);
     assert_eq!(refusing_from(256, || closures.turn()), Ok(40));
-}
-
-/// Schedules a batch of so many timers, with less than `first` bytes at a time while they are collected and less than
-/// `then` bytes after it; payloads are numbers from 0. What was accepted, refused, and left in the iterator.
-fn batch_of(timer: &Timer<u64>, count: u64, first: usize, then: usize) -> [Vec<u64>; 3] {
-    let delay = |n| DELAY + Duration::from_millis(n);
-    let mut timers = (0..count).map(|n| (delay(n), n)).inspect(|(_, n)| {
-        if n + 1 == count {
-            refuse_from(then);
-        }
-    });
-    let result = refusing_from(first, || timer.schedule_batch(&mut timers));
-    let (accepted, refused) = match result {
-        Ok(keys) => (keys, Vec::new()),
-        Err(error) => {
-            let (kind, accepted, refused) = error.into_parts();
-            assert_eq!(kind, ScheduleErrorKind::OutOfMemory);
-            (accepted, refused)
-        }
-    };
-    let payload = |(deadline, n): (Time, u64)| {
-        assert_eq!(deadline, Time::ZERO + delay(n));
-        n
-    };
-    let accepted = accepted
-        .iter()
-        .map(|key| timer.cancel(*key).into_payload().unwrap())
-        .collect();
-    let left = refusing_from(usize::MAX, || timers.map(|(_, n)| n).collect());
-    [accepted, refused.into_iter().map(payload).collect(), left]
-}
-
-fn numbers(range: std::ops::Range<usize>) -> Vec<u64> {
-    range.map(|n| n as u64).collect()
-}
-
-/// There may be no memory for what the timers of a batch need, nor for the lists that they are in.
-#[test]
-fn a_batch_for_which_there_is_no_memory_comes_back() {
-    if in_a_process_of_its_own(a_batch_for_which_there_is_no_memory_comes_back, &[]) {
-        return;
-    }
-    let timer = engine(&ManualClock::new());
-    timer.schedule_key(DELAY, 0).unwrap();
-
-    let nothing = batch_of(&timer, 1000, 1, 1);
-    assert_eq!(
-        nothing,
-        [numbers(0..0), numbers(0..0), numbers(0..1000)],
-        "no list to ask for"
-    );
-    let no_keys = batch_of(&timer, 1000, usize::MAX, 1);
-    assert_eq!(no_keys, [numbers(0..0), numbers(0..1000), numbers(0..0)]);
-    assert_eq!((timer.pending(), timer.stats().rejected), (1, 1000));
-
-    // An iterator that does not know its length: its list grows until it is too long.
-    let mut unknown = (0..1000).filter(|_| true).map(|n| (DELAY, n));
-    let error = refusing_from(2000, || timer.schedule_batch(&mut unknown)).unwrap_err();
-    assert_eq!(error.kind(), &ScheduleErrorKind::OutOfMemory);
-    let collected = error.into_refused().len();
-    assert!((10..200).contains(&collected) && unknown.count() == 1000 - collected);
-    assert_eq!(
-        (timer.pending(), timer.stats().rejected),
-        (1, 1000 + collected as u64)
-    );
-
-    // The lists are there, and at some timer a node is not, then a block of the inbox.
-    for count in [1000, 2000] {
-        let [accepted, refused, left] = batch_of(
-            &timer,
-            count,
-            usize::MAX,
-            count as usize * size_of::<Key<u64>>() + 1,
-        );
-        let first_refused = accepted.len();
-        assert!(first_refused > 100 && !refused.is_empty() && left.is_empty());
-        assert_eq!(accepted, numbers(0..first_refused));
-        assert_eq!(
-            refused,
-            numbers(first_refused..count as usize),
-            "in their order"
-        );
-        assert_eq!(timer.pending(), 1);
-    }
-    assert_eq!(
-        batch_of(&timer, 5000, usize::MAX, usize::MAX)[0].len(),
-        5000
-    );
 }

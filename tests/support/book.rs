@@ -7,8 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{
-    BatchError, Cancel, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Time, Unfired,
-    When,
+    Cancel, Expired, Key, Reschedule, ScheduleError, ScheduleErrorKind, Time, Unfired, When,
 };
 
 /// How a timer stands.
@@ -88,11 +87,6 @@ pub(crate) trait Subject {
 
     fn schedule(&mut self, by: Self::By, goal: Goal, payload: Payload) -> Armed;
 
-    /// `None` if there are no batches; then no timer is made.
-    fn schedule_batch(&mut self, _: Self::By, _: Vec<(Duration, Payload)>) -> Option<Batched> {
-        None
-    }
-
     fn cancel(&mut self, by: Self::By, id: u64, key: Key<Payload>) -> Cancel<Payload>;
 
     fn reschedule(&mut self, by: Self::By, id: u64, key: Key<Payload>, goal: Goal) -> Reschedule;
@@ -105,7 +99,6 @@ pub(crate) trait Subject {
 }
 
 pub(crate) type Armed = Result<Key<Payload>, ScheduleError<Payload>>;
-pub(crate) type Batched = Result<Vec<Key<Payload>>, BatchError<Payload>>;
 
 /// What an operation has done to the model.
 #[derive(Clone, Copy, Debug)]
@@ -227,20 +220,6 @@ impl Book {
                 let deadline = offset.from(subject.now(by), back, self.ticks);
                 self.schedule(subject, by, Goal::At(deadline))
             }
-            Act::ScheduleBatch {
-                by,
-                count,
-                delay,
-                step,
-                back,
-            } => {
-                let (first, step) = (delay.duration(self.ticks), step.duration(self.ticks));
-                let delay = |n| match back {
-                    true => first.saturating_sub(step.saturating_mul(n)),
-                    false => first.saturating_add(step.saturating_mul(n)),
-                };
-                self.batch(subject, by, (0..u32::from(count % 8)).map(delay).collect())
-            }
             Act::Cancel { by, pick } => {
                 let Some(id) = self.pick(pick) else {
                     return Effect::Nothing;
@@ -293,44 +272,6 @@ impl Book {
                 Effect::Nothing
             }
         }
-    }
-
-    /// Schedules a timer for each delay in one call: those before the first refusal are accepted, the others come
-    /// back, all in the order in which they were given.
-    fn batch<S: Subject>(&mut self, subject: &mut S, by: S::By, delays: Vec<Duration>) -> Effect {
-        let first = self.records.len();
-        let due = |delay: &Duration| subject.due(by, Goal::After(*delay), self.ticks);
-        let due: Vec<u64> = delays.iter().map(due).collect();
-        let payloads = (first as u64..).map(|id| self.ledger.payload(id));
-        let timers = delays.into_iter().zip(payloads).collect();
-        let Some(batched) = subject.schedule_batch(by, timers) else {
-            return Effect::Nothing;
-        };
-        let (keys, refused) = match batched {
-            Ok(keys) => (keys, Vec::new()),
-            Err(error) => {
-                let (kind, accepted, refused) = error.into_parts();
-                assert_eq!(accepted.len() + refused.len(), due.len(), "a timer is lost");
-                // What was accepted before counts against the limit.
-                let pending = self.pending() + accepted.len();
-                self.refused_for((first + accepted.len()) as u64, &kind, pending);
-                (accepted, refused)
-            }
-        };
-        assert_eq!(keys.len() + refused.len(), due.len(), "a timer is lost");
-        for ((deadline, payload), n) in refused.into_iter().zip(keys.len()..) {
-            let expected = (self.ticks.start(due[n]), (first + n) as u64);
-            assert_eq!(
-                (deadline, payload.id()),
-                expected,
-                "what was refused comes back"
-            );
-        }
-        let earliest = due[..keys.len()].iter().min().copied();
-        for (key, due) in keys.into_iter().zip(due) {
-            self.accepted(subject.queue(by, key), due, key, None);
-        }
-        earliest.map_or(Effect::Nothing, |due| Effect::Armed { due })
     }
 
     pub(crate) fn accepted(

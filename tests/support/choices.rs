@@ -261,9 +261,6 @@ weighted! {
     /// What is done to a timer; `by` says through which of several ways in.
     pub(crate) enum Act<By> {
         8 => Schedule { by: By, delay: Span },
-        /// Up to seven timers at once: the first after `delay`, each of the others `step` after the one before, or as
-        /// much earlier.
-        2 => ScheduleBatch { by: By, count: u8, delay: Span, step: Span, back: bool },
         3 => ScheduleAt { by: By, back: bool, offset: Span },
         6 => Cancel { by: By, pick: u8 },
         5 => Reschedule { by: By, pick: u8, delay: Span },

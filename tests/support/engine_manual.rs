@@ -1,7 +1,7 @@
 //! The engine on a clock that is moved by hand, turned by hand or by its worker, against the model; and what
 //! handles tell of timers that have ended, for ever.
 
-use super::book::{Armed, Batched, Book, Goal, State, Subject};
+use super::book::{Armed, Book, Goal, State, Subject};
 use super::choices::{Act, Budgets, Ops, Shape, Span, Step, weighted};
 use super::ledger::Payload;
 use super::ticks::Ticks;
@@ -94,13 +94,6 @@ impl Subject for Engine {
                 .schedule(goal.when(), payload)
                 .map(|it| self.keep(id, it)),
         }
-    }
-
-    fn schedule_batch(&mut self, by: Name, timers: Vec<(Duration, Payload)>) -> Option<Batched> {
-        Some(match by {
-            Name::Key => self.timer.schedule_batch(timers),
-            Name::Handle => self.timer.submitter().schedule_batch(timers),
-        })
     }
 
     fn cancel(&mut self, by: Name, id: u64, key: Key<Payload>) -> Cancel<Payload> {

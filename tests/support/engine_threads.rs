@@ -76,8 +76,6 @@ weighted! {
 weighted! {
     enum Op {
         80 => Schedule(Delay),
-        /// In one call with others that follow; `true` makes it now.
-        10 => Batch(Delay, bool),
         26 => ScheduleHandle(Delay),
         14 => ScheduleDetached(Delay),
         /// One of all timers, children included, begun or not.

@@ -3,7 +3,7 @@
 //! Besides the firings this checks the wake-up rule: once a sleep is announced, a remote that makes something due
 //! before its end calls the waker, exactly once, and nothing else does.
 
-use super::book::{Armed, Batched, Book, Effect, Goal, State, Subject};
+use super::book::{Armed, Book, Effect, Goal, State, Subject};
 use super::choices::{
     Act, Budgets, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, Wheel, weighted,
 };
@@ -80,10 +80,6 @@ impl Subject for Sides<'_> {
         }
     }
 
-    fn schedule_batch(&mut self, by: Side, timers: Vec<(Duration, Payload)>) -> Option<Batched> {
-        matches!(by, Side::Remote).then(|| self.remote.schedule_batch(timers))
-    }
-
     fn cancel(&mut self, by: Side, _: u64, key: Key<Payload>) -> Cancel<Payload> {
         match by {
             Side::Owner => self.timer.cancel(key),
@@ -152,7 +148,6 @@ impl World {
         );
         let (Act::Schedule { by, .. }
         | Act::ScheduleAt { by, .. }
-        | Act::ScheduleBatch { by, .. }
         | Act::Cancel { by, .. }
         | Act::Reschedule { by, .. }
         | Act::RescheduleAt { by, .. }

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tickwheel::{
-    BatchError, Cancel, Expired, Key, ScheduleError, ScheduleErrorKind, StopError, Time, Timer,
-    Unfired,
+    Cancel, Expired, Key, ScheduleError, ScheduleErrorKind, StopError, Time, Timer, Unfired,
 };
 
 pub(super) const PERIODICS: u64 = 16;
@@ -98,32 +97,6 @@ impl Books {
                 self.ledger.refused(id);
             }
         }
-    }
-
-    /// The answer to a batch of these timers. When a stop meets it, any of them may be among the refused.
-    pub(super) fn batched(
-        &self,
-        mut ids: Vec<u64>,
-        answer: Result<Vec<Key<Payload>>, BatchError<Payload>>,
-    ) {
-        let keys = match answer {
-            Ok(keys) => keys,
-            Err(error) => {
-                let (kind, keys, refused) = error.into_parts();
-                for (_, payload) in refused {
-                    let id = payload.id();
-                    let place = ids.iter().position(|it| *it == id);
-                    ids.remove(place.expect("it was in the batch"));
-                    self.refused_for(id, &kind);
-                    self.ledger.refused(id);
-                }
-                keys
-            }
-        };
-        assert_eq!(keys.len(), ids.len(), "accepted or refused");
-        ids.into_iter()
-            .zip(keys)
-            .for_each(|(id, key)| self.begun(id, Ok(key)));
     }
 
     pub(super) fn refused(&self, id: u64, error: ScheduleError<Payload>) {

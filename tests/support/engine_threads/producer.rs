@@ -15,8 +15,6 @@ pub(super) struct Producer<'a> {
     pub(super) engine: &'a Engine,
     pub(super) first: u64,
     held: Held,
-    /// Timers of a batch that is still to be scheduled, by number.
-    batch: Vec<(u64, Duration)>,
 }
 
 impl<'a> Producer<'a> {
@@ -26,7 +24,6 @@ impl<'a> Producer<'a> {
             engine,
             first,
             held: Vec::new(),
-            batch: Vec::new(),
         }
     }
 
@@ -34,7 +31,6 @@ impl<'a> Producer<'a> {
         for (id, op) in (self.first..).zip(ops) {
             self.step(id, *op);
         }
-        self.schedule_batch();
         self.held
     }
 
@@ -45,12 +41,6 @@ impl<'a> Producer<'a> {
             Op::Schedule(delay) => {
                 let delay = delay.duration();
                 books.begun(id, engine.schedule_key(delay, books.begin(id, delay)));
-            }
-            Op::Batch(delay, now) => {
-                self.batch.push((id, delay.duration()));
-                if now {
-                    self.schedule_batch();
-                }
             }
             Op::ScheduleHandle(delay) => self.schedule(id, delay.duration(), false),
             Op::ScheduleDetached(delay) => self.schedule(id, delay.duration(), true),
@@ -98,16 +88,6 @@ impl<'a> Producer<'a> {
                 self.held.push((id, timeout));
             }
         }
-    }
-
-    fn schedule_batch(&mut self) {
-        let batch = std::mem::take(&mut self.batch);
-        let begun = |(id, delay)| (delay, self.books.begin(id, delay));
-        let ids = batch.iter().map(|(id, _)| *id).collect();
-        self.books.batched(
-            ids,
-            self.engine.schedule_batch(batch.into_iter().map(begun)),
-        );
     }
 
     fn pick_held(&self, pick: u8) -> Option<usize> {
