@@ -182,6 +182,44 @@ impl Builder {
         self
     }
 
+    /// Sets a hook that each worker calls on its own thread with the number of its shard, after it has been pinned and
+    /// before its first turn: for the thread's priority, its memory policy, its thread-locals.
+    ///
+    /// The timers of the shard wait for it. A panic in it is logged, and the worker goes on. Threads that the engine
+    /// does not start, those of [`Drive::Manual`] and of a [`DrivenShard`](crate::DrivenShard), call no such hook; the
+    /// worker that takes a shard over from a dropped `DrivenShard` does.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Builder;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let timer = Builder::new()
+    ///     .shards(1)
+    ///     .on_worker_start(move |shard| tell.send((shard, std::thread::current().id())).unwrap())
+    ///     .on_worker_stop(|shard| println!("the worker of shard {shard} ends"))
+    ///     .build()?;
+    /// let (send, worker) = std::sync::mpsc::channel();
+    /// timer.run_after(Duration::ZERO, move || send.send(std::thread::current().id()).unwrap())?.detach();
+    /// assert_eq!(told.recv()?, (0, worker.recv()?));
+    /// # Ok(()) }
+    /// ```
+    pub fn on_worker_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.hooks.worker_start = Some(a_hook(Arc::new(move |shard: &usize| hook(*shard))));
+        self
+    }
+
+    /// Sets a hook that each worker calls on its own thread with the number of its shard, once that has ended, also by
+    /// a panic. A panic in it is logged.
+    ///
+    /// [`Timer::stop`](crate::Timer::stop) returns after it, except for a worker whose shard a
+    /// [`DrivenShard`](crate::DrivenShard) has at the time.
+    pub fn on_worker_stop(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.hooks.worker_stop = Some(a_hook(Arc::new(move |shard: &usize| hook(*shard))));
+        self
+    }
+
     /// Sets a hook that is called on the worker with every handler call that took `threshold` or longer, after it has
     /// returned.
     ///

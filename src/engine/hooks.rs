@@ -26,6 +26,9 @@ pub(super) fn tell<R>(what: &str, hook: Option<&Hook<R>>, report: &R) {
 pub(super) struct Hooks {
     pub(super) panic: Option<Hook<PanicReport>>,
     pub(super) failure: Option<Hook<WorkerFailure>>,
+    /// Called on a worker's thread with the shard's number, before its first turn and after its last.
+    pub(super) worker_start: Option<Hook<usize>>,
+    pub(super) worker_stop: Option<Hook<usize>>,
     /// How long a call has to take to be slow, and the hook for it.
     pub(super) slow: Option<(Duration, Hook<SlowHandler>)>,
 }

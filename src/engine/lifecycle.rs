@@ -247,16 +247,31 @@ impl<T: Send + 'static> Inner<T> {
     fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
         // To the thread's very end: what its thread-locals drop is inside, too.
         std::mem::forget(HandlerScope::enter(engine.id));
+        let number = shard.shard;
+        worker::pin(&shard);
+        hooks::tell(
+            "the start hook",
+            engine.hooks.worker_start.as_ref(),
+            &number,
+        );
+        let tell_stop = || hooks::tell("the stop hook", engine.hooks.worker_stop.as_ref(), &number);
         let driven = loop {
             match contain::call(|| worker::drive(&engine, &mut shard)) {
                 Ok(true) => match engine.lend(shard) {
-                    Some(back) => shard = back,
-                    None => return contain::drop_quietly("an engine", engine),
+                    Some(back) => {
+                        shard = back;
+                        worker::pin(&shard);
+                    }
+                    None => {
+                        tell_stop();
+                        return contain::drop_quietly("an engine", engine);
+                    }
                 },
                 driven => break driven.map(drop),
             }
         };
         engine.end_shard(shard, driven);
+        tell_stop();
         let lifecycle = Arc::clone(&engine.lifecycle);
         // A caller that has waited for the end, and then drops the last `Timer`, finds no worker that keeps the engine.
         contain::drop_quietly("an engine", engine);

@@ -22,7 +22,6 @@ const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 /// Drives the shard until the engine ends, or until a `DrivenShard` claims it, which it tells. The caller closes the
 /// shard, also if this panics.
 pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
-    pin(shard);
     slot::with(|slot| inner.router.set_home(slot, shard.shard));
     wake_up(shard);
     shard.wake = Waker::wake;
@@ -77,7 +76,8 @@ fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
     inner.source.now() >= inner.drain_until() || shard.owner.handle.pending() == 0
 }
 
-fn pin<T>(shard: &ShardWorker<T>) {
+/// Pins the calling thread to the shard's core, if it has one.
+pub(super) fn pin<T>(shard: &ShardWorker<T>) {
     let Some(core) = shard.core else { return };
     if pinning::pin_current(core) {
         shard

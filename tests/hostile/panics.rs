@@ -340,15 +340,40 @@ fn a_destructor_that_stops_its_own_engine_is_told_where_it_is() {
     }
 }
 
-/// A builder with four values that panic when dropped.
+/// Each panics, and the engine works and stops all the same; `stop` has waited for the second.
+#[test]
+fn the_hooks_of_a_worker_that_panic_end_no_worker() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let hook = || {
+        let calls = Arc::clone(&calls);
+        move |shard| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            panic!("the hook of shard {shard}");
+        }
+    };
+    let builder = one_shard().on_worker_start(hook()).on_worker_stop(hook());
+    let (fired, log) = Fired::pair();
+    let timer = builder
+        .build_with(move |expired| log.push(expired))
+        .unwrap();
+    timer.schedule_key(ms(1), 1).unwrap();
+    wait_until("it fires", || fired.len() == 1);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    timer.stop().unwrap();
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+}
+
+/// A builder with six values that panic when dropped.
 fn owning(fuse: &Arc<Fuse>) -> Builder {
-    let [a, b, c, clock] = [(); 4].map(|()| fuse.bomb());
+    let [a, b, c, d, e, clock] = [(); 6].map(|()| fuse.bomb());
     one_shard()
         .shards(2)
         .clock(clock)
         .on_panic(move |_| a.stay())
         .on_worker_failure(move |_| b.stay())
         .on_slow_handler(HOUR, move |_| c.stay())
+        .on_worker_start(move |_| d.stay())
+        .on_worker_stop(move |_| e.stay())
 }
 
 /// An executor of two closures that own a bomb each.
@@ -382,7 +407,7 @@ fn everything_that_an_engine_owns_panics_when_dropped() {
             drop((timer, held));
             // The next build frees the engine.
             drop(one_shard().build().unwrap());
-            let owned = 5 + u32::from(executes);
+            let owned = 7 + u32::from(executes);
             wait_until("all of it is dropped", || fuse.drops() == owned);
         }
     }
@@ -412,5 +437,5 @@ fn a_build_that_fails_drops_what_it_was_given() {
     drop(owning(&fuse).clone());
     let events = Settings::new().clock(fuse.bomb()).tick(Duration::ZERO);
     assert!(events.build_with_waker::<u64>(move || wake.stay()).is_err());
-    assert_eq!(fuse.drops(), 4 * 4 + 4 + 2);
+    assert_eq!(fuse.drops(), 4 * 6 + 4 + 2);
 }

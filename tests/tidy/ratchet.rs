@@ -9,6 +9,7 @@ const LINES: &[(usize, &str)] = &[
         96,
         "setters, sums, conversions and forwarding calls as plain functions",
     ),
+    (24, "on_worker_start, on_worker_stop"),
 ];
 
 #[test]

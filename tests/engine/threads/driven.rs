@@ -95,6 +95,46 @@ fn a_shard_changes_hands_between_its_worker_and_a_caller() {
     );
 }
 
+/// What a worker's hooks and an engine's handler have noted: what it was, and its thread.
+type Notes = Arc<Mutex<Vec<(&'static str, ThreadId)>>>;
+
+#[test]
+fn each_worker_calls_its_hooks_on_its_own_thread_also_one_that_takes_a_shard_over() {
+    let notes = Notes::default();
+    let note = |what| {
+        let notes = Arc::clone(&notes);
+        move || {
+            notes
+                .lock()
+                .unwrap()
+                .push((what, std::thread::current().id()))
+        }
+    };
+    let (start, fire, stop) = (note("start"), note("fire"), note("stop"));
+    let builder = one_shard()
+        .on_worker_start(move |shard| [&start][shard]())
+        .on_worker_stop(move |shard| [&stop][shard]());
+    let timer = builder.build_with(move |_: Expired<u64>| fire()).unwrap();
+    let here = std::thread::current().id();
+    // On this thread first: no worker, no hook.
+    let mut shard = timer.drive_shard(0).unwrap();
+    timer.schedule_key(Duration::ZERO, 1).unwrap();
+    turn_until(&mut shard, || notes.lock().unwrap().len() == 1);
+    assert_eq!(*notes.lock().unwrap(), [("fire", here)]);
+    drop(shard);
+    // The worker that takes the shard over fires the second timer, lends the shard once more, and fires the third.
+    timer.schedule_key(Duration::ZERO, 2).unwrap();
+    wait_until("it has fired", || notes.lock().unwrap().len() == 3);
+    drop(timer.drive_shard(0).unwrap());
+    timer.schedule_key(Duration::ZERO, 3).unwrap();
+    wait_until("it has fired", || notes.lock().unwrap().len() == 4);
+    timer.stop().unwrap();
+    let notes = notes.lock().unwrap();
+    let worker = notes[1].1;
+    let expected = ["start", "fire", "fire", "stop"].map(|what| (what, worker));
+    assert!(worker != here && notes[1..] == expected, "{notes:?}");
+}
+
 #[test]
 fn an_earlier_timer_of_another_thread_calls_the_waker() {
     let (timer, fired) = recording(one_shard());
