@@ -21,6 +21,8 @@ while IFS='|' read -r licence package; do
     done < <(sed 's/ AND /\n/g' <<<"$choice" | tr -d '()' | sed 's/^ *//; s/ *$//')
     ((all)) && fine=1
   done < <(sed 's/ OR /\n/g; s#/#\n#g' <<<"$licence")
+  # It writes c/include/tickwheel.h, and is part of nothing that is built.
+  if [[ $licence == MPL-2.0 && $package == cbindgen\ * ]]; then fine=1; fi
   if ((!fine)); then
     echo "the licence of $package is not among those allowed: ${licence:-none is named}"
     refused=1

@@ -1,0 +1,147 @@
+//! `tw_timer`: an engine with threads of its own.
+
+use crate::{Data, give, guard, hand_over, known};
+use crate::{tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::time::Duration;
+use tickwheel::Timer;
+
+/// An engine: its threads call a function of yours; any thread schedules.
+pub struct tw_timer(Timer<Data>);
+
+/// Builds an engine. Its threads, which the first timer starts, call `fire` with `ctx`, several at once if there are
+/// several shards; until tw_timer_stop or tw_timer_free has returned. `fire` may use the timer, but not stop or free
+/// it. `options` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_new(
+    options: *const tw_options,
+    fire: tw_fire,
+    ctx: *mut c_void,
+    made: *mut *mut tw_timer,
+) -> tw_error {
+    let ctx = Data(ctx);
+    // SAFETY: the pointers are null or valid; `fire` gets its own `ctx`.
+    guard(|| unsafe {
+        let made = NonNull::new(made).ok_or(tw_error::Null)?;
+        let fire = fire.ok_or(tw_error::Null)?;
+        let builder = tw_options::read(options).builder();
+        let built =
+            builder.build_with(move |expired| fire(ctx.get(), &tw_expired::new(&expired)))?;
+        hand_over(made, tw_timer(built));
+        Ok(())
+    })
+}
+
+/// Stops the engine: waits until the callbacks that run have returned, then calls `left`, which may be null, for each
+/// timer that was pending. Later schedules are refused; a second stop has nothing left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_stop(
+    timer: *const tw_timer,
+    left: tw_left,
+    ctx: *mut c_void,
+) -> tw_error {
+    // SAFETY: null or valid; `left` gets its own `ctx`.
+    guard(|| unsafe {
+        for unfired in known(timer)?.0.stop()? {
+            left.inspect(|left| left(ctx, unfired.payload.get()));
+        }
+        Ok(())
+    })
+}
+
+/// Stops the engine if that has not been done, and frees it; data pointers that are left are forgotten. `timer` may be
+/// null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_free(timer: *mut tw_timer) -> tw_error {
+    // SAFETY: null, or made by `tw_timer_new` and not used afterwards.
+    guard(|| unsafe {
+        let Some(known) = timer.as_ref() else {
+            return Ok(());
+        };
+        // In the child of a fork only the memory is left.
+        if let Err(tickwheel::StopError::InsideHandler) = known.0.stop() {
+            return Err(tw_error::InCallback);
+        }
+        drop(Box::from_raw(timer));
+        Ok(())
+    })
+}
+
+/// Schedules a timer for `delay_ns` from now. Its key is written to `key`, which may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_schedule(
+    timer: *const tw_timer,
+    delay_ns: u64,
+    data: *mut c_void,
+    key: *mut tw_key,
+) -> tw_error {
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let delay = Duration::from_nanos(delay_ns);
+        let scheduled = known(timer)?.0.schedule_key(delay, Data(data));
+        give(
+            key,
+            tw_key::new(scheduled.map_err(|error| error.into_kind())?),
+        );
+        Ok(())
+    })
+}
+
+/// Moves a pending timer to `delay_ns` from now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_reschedule(
+    timer: *const tw_timer,
+    key: tw_key,
+    delay_ns: u64,
+) -> tw_error {
+    // SAFETY: null or valid.
+    guard(|| unsafe {
+        let answer = known(timer)?
+            .0
+            .reschedule(key.get()?, Duration::from_nanos(delay_ns));
+        answer.moved().then_some(()).ok_or(tw_error::Gone)
+    })
+}
+
+/// Cancels a pending timer. Its data is written to `data`, which may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_cancel(
+    timer: *const tw_timer,
+    key: tw_key,
+    data: *mut *mut c_void,
+) -> tw_error {
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let answer = known(timer)?.0.cancel(key.get()?);
+        give(data, answer.into_payload().ok_or(tw_error::Gone)?.get());
+        Ok(())
+    })
+}
+
+/// Tells when a pending timer is due. `deadline` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_deadline(
+    timer: *const tw_timer,
+    key: tw_key,
+    deadline: *mut u64,
+) -> tw_error {
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let due = known(timer)?.0.deadline(key.get()?);
+        give(deadline, due.ok_or(tw_error::Gone)?.as_nanos());
+        Ok(())
+    })
+}
+
+/// Returns the number of pending timers; 0 if the timer is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_pending(timer: *const tw_timer) -> usize {
+    let mut pending = 0;
+    // SAFETY: null or valid.
+    guard(|| unsafe {
+        pending = known(timer)?.0.pending();
+        Ok(())
+    });
+    pending
+}

@@ -1,0 +1,351 @@
+//! The C interface of `tickwheel`. The rules for its callers stand in `include/tickwheel.h`, which cbindgen writes from
+//! these files; `cbindgen.toml` has its first page.
+//!
+//! Rooms: `event_loop` (a loop's timers and their remotes), `engine`.
+
+#![allow(
+    non_camel_case_types,
+    reason = "the names of C, which the header repeats"
+)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the header has the rules: for threads and pointers above, and at each function what may be null"
+)]
+
+mod event_loop;
+
+mod engine;
+
+pub use engine::*;
+pub use event_loop::*;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::time::Duration;
+use tickwheel::{
+    Budget, BuildError, Clock, Expired, Key, MonotonicClock, Pinning, RawKey, ScheduleError,
+    ScheduleErrorKind, StartError, StopError,
+};
+
+/// The answer of most calls: TW_ERROR_OK, which is 0, or why nothing was done.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum tw_error {
+    /// Done.
+    Ok = 0,
+    /// A pointer is null that must not be.
+    Null = 1,
+    /// The key names no pending timer of this loop or engine. After a reschedule it may be firing.
+    Gone = 2,
+    /// It is closed or stopped, or the remote's loop is.
+    Closed = 3,
+    /// This call is not allowed inside of a callback of the same loop or engine.
+    InCallback = 4,
+    /// An option is out of range.
+    Option = 5,
+    /// As many timers are pending as `max_pending` allows.
+    Full = 6,
+    /// There is no memory, or the table of timers is full.
+    NoMemory = 7,
+    /// The system gave no thread.
+    NoThread = 8,
+    /// The engine was started before a fork; its threads are in the other process.
+    Forked = 9,
+    /// The loop was built without remotes.
+    NoRemotes = 10,
+    /// tickwheel has panicked, which is a bug of its own; its message is on stderr.
+    Panicked = 11,
+}
+
+impl tw_error {
+    const TEXTS: [&CStr; 12] = [
+        c"no error",
+        c"a pointer is null; see the header for those that may be",
+        c"the key names no pending timer here: it has fired, was cancelled, or belongs to another timer",
+        c"closed or stopped: build a new one",
+        c"not allowed in a callback: return from it, and call then",
+        c"an option is out of range: tick_ns is 1000 to 3600000000000, shards at most 1024; 0 is the default",
+        c"as many timers are pending as max_pending allows: cancel some, or raise it",
+        c"no memory for the timer: free some, and try again",
+        c"the system gave no thread: raise its limit, or use fewer shards",
+        c"started before a fork, and its threads are in the other process: build a new one here",
+        c"the loop has no remotes: build it by tw_loop_new_with_remotes",
+        c"tickwheel has panicked: a bug, please report the message on stderr; close the timer",
+    ];
+}
+
+/// Returns what an error means and what to do: a static text. For numbers that are no tw_error as well.
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_error_text(error: c_int) -> *const c_char {
+    let text = usize::try_from(error)
+        .ok()
+        .and_then(|error| tw_error::TEXTS.get(error));
+    text.unwrap_or(&c"not an error of tickwheel").as_ptr()
+}
+
+/// Settings. Zero all of it, then set what you need: zero is the default of each.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_options {
+    /// The length of a tick, 1000 (1 us) to 3.6e12 (1 h); default 1 ms.
+    pub tick_ns: u64,
+    /// How much longer than until the next deadline a sleep may be, so that timers share a wake-up.
+    pub slack_ns: u64,
+    /// The most pending timers; default no limit.
+    pub max_pending: usize,
+    /// The most entries that one poll or turn fires; default 4096.
+    pub fire_budget: usize,
+    /// tw_timer: the number of worker threads, at most 1024; default one per core.
+    pub shards: usize,
+    /// tw_timer: nonzero leaves the workers unpinned; default one core each.
+    pub unpinned: c_int,
+}
+
+impl tw_options {
+    /// Reads the options of a caller; null is the default of all.
+    unsafe fn read(options: *const Self) -> Self {
+        let defaults = Self {
+            tick_ns: 0,
+            slack_ns: 0,
+            max_pending: 0,
+            fire_budget: 0,
+            shards: 0,
+            unpinned: 0,
+        };
+        // SAFETY: null, or valid, as the header asks.
+        unsafe { options.as_ref() }.copied().unwrap_or(defaults)
+    }
+
+    fn tick(&self) -> Duration {
+        match self.tick_ns {
+            0 => Duration::from_millis(1),
+            tick => Duration::from_nanos(tick),
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        match self.fire_budget {
+            0 => Budget::new(),
+            entries => Budget::new().fire(entries),
+        }
+    }
+
+    fn settings(&self) -> tickwheel::Settings {
+        let settings = tickwheel::Settings::new()
+            .tick(self.tick())
+            .slack(Duration::from_nanos(self.slack_ns))
+            .budget(self.budget());
+        match self.max_pending {
+            0 => settings,
+            most => settings.max_pending(most),
+        }
+    }
+
+    fn builder(&self) -> tickwheel::Builder {
+        let mut builder = tickwheel::Builder::new()
+            .tick(self.tick())
+            .slack(Duration::from_nanos(self.slack_ns))
+            .budget(self.budget());
+        if self.max_pending != 0 {
+            builder = builder.max_pending(self.max_pending);
+        }
+        if self.shards != 0 {
+            builder = builder.shards(self.shards);
+        }
+        if self.unpinned != 0 {
+            builder = builder.pinning(Pinning::Off);
+        }
+        builder
+    }
+}
+
+/// Names one timer. Plain data: copy it, store it, send it anywhere. Two keys are equal if both words are.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct tw_key {
+    /// The first word.
+    pub high: u64,
+    /// The second word; 0 in a zeroed key only.
+    pub low: u64,
+}
+
+impl tw_key {
+    fn of(scheduled: Result<Key<Data>, ScheduleError<Data>>) -> Result<Self, tw_error> {
+        match scheduled {
+            Ok(key) => Ok(Self::new(key)),
+            Err(error) => Err(error.into_kind().into()),
+        }
+    }
+
+    /// The index's bits are inverted, so that no key is all zeros.
+    fn new(key: Key<Data>) -> Self {
+        let bits = key.to_raw().to_bits();
+        Self {
+            high: (bits >> 32) as u64,
+            low: u64::from(!(bits as u32)),
+        }
+    }
+
+    fn get(self) -> Result<Key<Data>, tw_error> {
+        let index = u32::try_from(self.low).map_err(|_| tw_error::Gone)?;
+        let bits = u128::from(self.high) << 32 | u128::from(!index);
+        RawKey::from_bits(bits)
+            .map(Key::from_raw)
+            .ok_or(tw_error::Gone)
+    }
+}
+
+/// A timer that has fired.
+#[repr(C)]
+pub struct tw_expired {
+    /// What it was scheduled with.
+    pub data: *mut c_void,
+    /// Its key, which names nothing any more.
+    pub key: tw_key,
+    /// When it was due: the time asked for, rounded up to a tick.
+    pub deadline: u64,
+    /// How long after its deadline it is called.
+    pub lateness: u64,
+}
+
+impl tw_expired {
+    fn new(expired: &Expired<Data>) -> Self {
+        Self {
+            data: expired.payload.0,
+            key: tw_key::new(expired.key),
+            deadline: expired.deadline.as_nanos(),
+            lateness: nanos(expired.lateness),
+        }
+    }
+}
+
+/// The result of one poll.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct tw_polled {
+    /// How many timers were fired.
+    pub fired: usize,
+    /// More is due, or there is housekeeping left: serve the sockets, then poll again without a sleep.
+    pub more: bool,
+}
+
+/// Called for each timer that fires, with the `ctx` that was given beside it. The struct is gone when it returns.
+pub type tw_fire = Option<unsafe extern "C" fn(ctx: *mut c_void, expired: *const tw_expired)>;
+
+/// Called with the data of each timer that had not fired when its timer was closed or stopped.
+pub type tw_left = Option<unsafe extern "C" fn(ctx: *mut c_void, data: *mut c_void)>;
+
+/// Returns the time since its first reading in this process, by the system's monotonic clock (about 20 ns).
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_now() -> u64 {
+    MonotonicClock::new().now().as_nanos()
+}
+
+/// A caller's pointer: handed back, never followed.
+#[derive(Clone, Copy)]
+struct Data(*mut c_void);
+
+// SAFETY: it is never followed here; the header says from which threads callbacks get it.
+unsafe impl Send for Data {}
+// SAFETY: as above.
+unsafe impl Sync for Data {}
+
+impl Data {
+    /// Returns the pointer. Closures that use it capture the whole, which threads may share, not the field.
+    fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// Runs a call; no panic leaves it.
+#[inline]
+fn guard(call: impl FnOnce() -> Result<(), tw_error>) -> tw_error {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => tw_error::Ok,
+        Ok(Err(error)) => error,
+        Err(_) => tw_error::Panicked,
+    }
+}
+
+/// Refuses null.
+unsafe fn known<'a, T>(pointer: *const T) -> Result<&'a T, tw_error> {
+    // SAFETY: null, or valid during the call, as the header asks.
+    unsafe { pointer.as_ref() }.ok_or(tw_error::Null)
+}
+
+/// Writes a result, if the caller wants it.
+unsafe fn give<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: valid for writes, as the header asks.
+        unsafe { place.write(value) }
+    }
+}
+
+/// Hands the caller a new object.
+unsafe fn hand_over<T>(place: NonNull<*mut T>, value: T) {
+    // SAFETY: valid for writes, as the header asks.
+    unsafe { place.write(Box::into_raw(Box::new(value))) }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl From<BuildError> for tw_error {
+    fn from(_: BuildError) -> Self {
+        Self::Option
+    }
+}
+
+impl From<ScheduleErrorKind> for tw_error {
+    fn from(kind: ScheduleErrorKind) -> Self {
+        match kind {
+            ScheduleErrorKind::Stopped | ScheduleErrorKind::WorkerFailed { .. } => Self::Closed,
+            ScheduleErrorKind::TooManyPending { .. } => Self::Full,
+            ScheduleErrorKind::OutOfNodes { .. } | ScheduleErrorKind::OutOfMemory => Self::NoMemory,
+            ScheduleErrorKind::Start(StartError::Stopped) => Self::Closed,
+            ScheduleErrorKind::Start(StartError::Forked) => Self::Forked,
+            ScheduleErrorKind::Start(_) => Self::NoThread,
+            _ => Self::Panicked,
+        }
+    }
+}
+
+impl From<StopError> for tw_error {
+    fn from(error: StopError) -> Self {
+        match error {
+            StopError::Forked => Self::Forked,
+            _ => Self::InCallback,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error() {
+        assert_eq!(guard(|| panic!("on purpose")), tw_error::Panicked);
+        assert_eq!(guard(|| Err(tw_error::Gone)), tw_error::Gone);
+        assert_eq!(guard(|| Ok(())), tw_error::Ok);
+    }
+
+    #[test]
+    fn each_error_has_a_text_and_other_numbers_too() {
+        for error in [
+            -1,
+            0,
+            tw_error::Panicked as c_int,
+            11,
+            c_int::MIN,
+            c_int::MAX,
+        ] {
+            // SAFETY: a static text.
+            let text = unsafe { CStr::from_ptr(tw_error_text(error)) };
+            let known = (0..=tw_error::Panicked as c_int).contains(&error);
+            assert_eq!(text != c"not an error of tickwheel", known, "{error}");
+        }
+    }
+}
