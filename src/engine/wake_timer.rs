@@ -208,11 +208,14 @@ impl WakeTimer {
         false
     }
 
-    /// Moves the timer; if its time has come it is let go of, and its waker has been woken. The deadline, and whether
-    /// the timer is armed.
-    pub(crate) fn reset(&mut self, when: When) -> (Time, bool) {
+    /// Sets another deadline, which is returned; `before` was the one before.
+    ///
+    /// An armed timer is moved. If its time has come, or if it is pulled in to what has passed, it is let go of, and its
+    /// waker has been woken.
+    pub(crate) fn reset(&mut self, when: When, before: Time) -> Time {
         let Some(key) = self.armed else {
-            return (self.time(when), false);
+            self.stage = Stage::new(when);
+            return self.time(when);
         };
         let delayed = self.with_slack(when);
         let Deadline { mut nominal, tick } =
@@ -220,13 +223,18 @@ impl WakeTimer {
         if when.is_now() {
             nominal = self.now();
         }
-        let moved = self.engine.reschedule(key, tick).moved();
-        if !moved {
+        // No clock is read for a deadline that is pushed out.
+        if when.is_now() || nominal < before && nominal.has_passed(self.now()) {
+            self.stage = Stage::Elapsed;
+        } else if self.engine.reschedule(key, tick).moved() {
+            return nominal;
+        } else {
             // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.
-            // A task that is dropped wakes.
-            contain::drop_quietly("a waker", self.end());
+            self.stage = Stage::new(when);
         }
-        (nominal, moved)
+        // A task that is dropped wakes.
+        contain::drop_quietly("a waker", self.end());
+        nominal
     }
 
     /// Cancels the timer, if it is pending, and lets go of it.

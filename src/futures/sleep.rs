@@ -197,15 +197,11 @@ impl<E> Sleep<E> {
     /// Sleeps on, or anew, for a while from now or until a point in time.
     ///
     /// The waker of the latest poll stays where it is, and the future need not be polled for it, unless its time had
-    /// come before: then that waker has been woken, and the future wakes again only if it is polled. Pushing the
-    /// deadline out costs two words; pulling it in about as much as arming.
+    /// come before: then that waker has been woken, and the future wakes again only if it is polled. Pulled in to a
+    /// point in time that has passed, or to a delay of zero, it is ready, and wakes at once. Pushing the deadline out
+    /// costs two words; pulling it in about as much as arming, and a reading of the clock.
     pub fn reset(&mut self, when: impl Into<When>) {
-        let when = when.into();
-        let is_armed;
-        (self.deadline, is_armed) = self.wake_timer.reset(when);
-        if !is_armed {
-            self.wake_timer.stage = Stage::new(when);
-        }
+        self.deadline = self.wake_timer.reset(when.into(), self.deadline);
     }
 
     /// Returns the time by the engine's clock.

@@ -104,10 +104,15 @@ impl Model {
         let (deadline, when, look) = self.deadline(random);
         let entry = &mut self.entries[which];
         entry.sleep.reset(when);
+        entry.stage = match entry.stage {
+            Stage::Armed(bell) if deadline < entry.deadline && deadline <= self.now => {
+                self.rings[bell] += 1;
+                Stage::Elapsed
+            }
+            Stage::Armed(bell) => Stage::Armed(bell),
+            _ => Stage::Unarmed { look },
+        };
         entry.deadline = deadline;
-        if !matches!(entry.stage, Stage::Armed(_)) {
-            entry.stage = Stage::Unarmed { look };
-        }
     }
 
     fn pass(&mut self, time: u64) {

@@ -1,10 +1,11 @@
 //! The same futures on tokio's two runtimes, on smol and monoio, and in a loop of one's own.
 
 use std::future::{pending, poll_fn};
-use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{Elapsed, Settings};
+use tickwheel::{Builder, Elapsed, Settings};
 use tickwheel_util::{DelayQueue, LocalSleeps};
 use tokio::runtime::{Builder as Runtime, Runtime as Tokio};
 
@@ -94,6 +95,41 @@ fn a_queue_behind_a_lock_serves_two_tasks() {
             "ended by the last item's removal"
         );
     });
+}
+
+#[test]
+fn the_last_removal_wakes_the_task_although_the_engine_is_busy() {
+    struct Bell(AtomicU64);
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let timer = Builder::new().shards(1).build().unwrap();
+    let (enter, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    let handler = move || {
+        enter.send(()).unwrap();
+        let _ = left.recv();
+    };
+    timer.run_after(Duration::ZERO, handler).unwrap();
+    entered.recv().unwrap();
+    let mut queue = DelayQueue::on(&timer);
+    let key = queue.insert("far", HOUR);
+    let bell = Arc::new(Bell(AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut cx = Context::from_waker(&waker);
+    assert!(queue.poll_expired(&mut cx).is_pending());
+    // An item that is due already.
+    queue.insert_at("now", Instant::now());
+    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    let due = queue.poll_expired(&mut cx);
+    assert!(matches!(due, Poll::Ready(Some(Ok(due))) if due.payload == "now"));
+    assert!(queue.poll_expired(&mut cx).is_pending());
+    assert_eq!(queue.remove(key), Some("far"));
+    assert_eq!(bell.0.load(Ordering::SeqCst), 2);
+    assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(None)));
+    drop(leave);
 }
 
 /// Two hundred tasks of one thread that sleep, and one that another thread wakes.
