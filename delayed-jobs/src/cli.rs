@@ -14,7 +14,6 @@ use crate::client::ClientError;
 use crate::consume::{ConsumeSettings, consume};
 use crate::demo::{DemoSettings, demo};
 use crate::error::{Failure, StoreError};
-use crate::figures::{FigureSettings, figures};
 use crate::http;
 use crate::node::Node;
 use crate::settings::Settings;
@@ -61,8 +60,6 @@ enum Command {
     Consume(ConsumeSettings),
     /// Start a Redis, three nodes, producers and consumers, kill and pause nodes at random, and judge
     Demo(DemoSettings),
-    /// Measure lateness, throughput and failover beside a worker that polls; a table in Markdown
-    Figures(FigureSettings),
 }
 
 /// Runs the program with the arguments of this process.
@@ -106,7 +103,6 @@ fn run() -> Result<bool, Failure> {
             } => serve(listen, *node, &webhook).await,
             Command::Consume(options) => consume(&options, asked_to_end()?).await.map(|()| true),
             Command::Demo(options) => demo(&options, &program).await,
-            Command::Figures(options) => figures(&options, &program).await,
         }
     })
 }
@@ -253,7 +249,7 @@ mod tests {
     #[test]
     fn an_option_wins_over_a_variable_and_that_over_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let text = "lease = '5s'\nwindow = '5s'\nhold = '5s'\npartitions = 8\nredis_cluster = true\nburst = 5";
+        let text = "lease = '5s'\nwindow = '5s'\nhold = '5s'\npartitions = 8\nredis_cluster = true\nrate = 5";
         std::fs::write(file.path(), text).unwrap();
         let name = file.path().to_str().unwrap();
         let named = format!("--config={name}");

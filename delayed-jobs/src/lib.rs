@@ -10,14 +10,13 @@
 //! * `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command;
 //!   `webhook` - sends what has fired to a URL
 //! * [`local`] - Redis and nodes as processes of this machine
-//! * `demo`, `figures` - judge and measure; `cli` - the program and its options
+//! * `demo` - judges a run; `cli` - the program and its options
 
 mod cli;
 mod client;
 mod consume;
 mod demo;
 mod error;
-mod figures;
 mod http;
 mod inbox;
 mod job;

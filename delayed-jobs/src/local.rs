@@ -1,5 +1,5 @@
-//! Redis and nodes as processes of this machine, on the loopback interface, for tests, the demo and the
-//! figures. Everything ends with its owner.
+//! Redis and nodes as processes of this machine, on the loopback interface, for tests, the demo and
+//! `benches/figures.rs`. Everything ends with its owner.
 
 use std::io;
 use std::net::TcpListener;

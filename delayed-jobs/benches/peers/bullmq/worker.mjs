@@ -1,4 +1,4 @@
-// BullMQ as `delayed-jobs figures` drives it: see delayed-jobs/src/figures.rs.
+// BullMQ as `cargo bench -p delayed-jobs` drives it: see delayed-jobs/benches/figures.rs.
 import { createInterface } from 'node:readline';
 import { readFileSync } from 'node:fs';
 import { Queue, Worker } from 'bullmq';

@@ -1,13 +1,16 @@
-//! `delayed-jobs figures`: the same work for this program, for a worker that polls the same Redis, and for
-//! other libraries where they are installed, one after the other on a fresh Redis each.
+//! Measures lateness, throughput and failover: the same work for this program, for a worker that polls the same Redis,
+//! and for other libraries where they are installed, one after the other on a fresh Redis each. Prints a table in
+//! Markdown. `cargo bench -p delayed-jobs -- --help` lists the options.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
+use clap::Parser;
+use delayed_jobs::local::{NodeProcess, RedisProcess};
+use delayed_jobs::{Client, Consumer, NewJob, Settings, Store, When};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -15,19 +18,14 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::{Mutex, Semaphore, mpsc};
 
-use crate::client::Client;
-use crate::error::Failure;
-use crate::inbox::Consumer;
-use crate::job::{NewJob, When};
-use crate::local::{NodeProcess, RedisProcess};
-use crate::settings::{Settings, duration, now_us};
-use crate::store::Store;
+/// Why a contestant could not be measured.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What is measured.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct FigureSettings {
+/// Measures lateness, throughput and failover beside a worker that polls; a table in Markdown
+#[derive(Debug, Parser)]
+struct FigureSettings {
     /// Time of paced load per contestant
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, default_value = "10s", value_parser = humantime::parse_duration, value_name = "DURATION")]
     duration: Duration,
     /// Jobs per second meanwhile
     #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u32).range(1..), value_name = "RATE")]
@@ -38,9 +36,12 @@ pub(crate) struct FigureSettings {
     /// Kills of a node
     #[arg(long, default_value = "5", value_name = "N")]
     failovers: usize,
-    /// Folder with the programs of other libraries, such as target/peers
+    /// Folder with the programs of other libraries: the absolute path of target/peers
     #[arg(long, value_name = "FOLDER")]
     peers: Option<PathBuf>,
+    /// Given by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
 }
 
 /// How long a consumer may hold a job.
@@ -50,12 +51,25 @@ const HOLD: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
 const POLLED: isize = 100;
 
-/// Runs everything and prints a table in Markdown; whether all jobs came and none early.
-///
-/// # Errors
-///
-/// No Redis, or a process that the system refuses.
-pub(crate) async fn figures(settings: &FigureSettings, program: &Path) -> Result<bool, Failure> {
+#[tokio::main]
+async fn main() -> Result<ExitCode, Failure> {
+    let program = Path::new(env!("CARGO_BIN_EXE_delayed-jobs"));
+    Ok(match figures(&FigureSettings::parse(), program).await? {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Microseconds since 1970.
+fn now_us() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Runs everything and prints a table; whether all jobs came and none early.
+async fn figures(settings: &FigureSettings, program: &Path) -> Result<bool, Failure> {
     let (store, http) = (
         ours(settings, program).await?,
         ours_over_http(settings, program).await?,
@@ -92,7 +106,8 @@ async fn ours(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
     let mut consumer = Consumer::connect(settings, HOLD).await?;
     let consume = |arrived: Arrived| async move {
         loop {
-            let batch = consumer.batch().await;
+            let first = consumer.next().await;
+            let batch = [vec![first], consumer.more()].concat();
             let now = now_us();
             for number in batch.iter().filter_map(|one| one.payload.parse().ok()) {
                 let _ = arrived.send((number, now));
@@ -206,7 +221,7 @@ async fn foreign(work: &FigureSettings, folder: &Path) -> Result<Vec<Row>, Failu
         if folder.join(needed).exists() {
             rows.push(foreign_one(work, folder, command).await?);
         } else {
-            eprintln!("skipped: no {needed}; delayed-jobs/peers/install.sh installs it");
+            eprintln!("skipped: no {needed}; delayed-jobs/benches/peers/install.sh installs it");
         }
     }
     Ok(rows)

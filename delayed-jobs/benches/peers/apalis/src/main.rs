@@ -1,4 +1,4 @@
-//! apalis as `delayed-jobs figures` drives it: see delayed-jobs/src/figures.rs.
+//! apalis as `cargo bench -p delayed-jobs` drives it: see delayed-jobs/benches/figures.rs.
 
 use apalis::prelude::*;
 use apalis_redis::{Config, RedisStorage};
