@@ -18,7 +18,6 @@
 //! | `settings` | what all builders are asked for |
 
 mod answer;
-#[cfg(feature = "threads")]
 mod engine_error;
 pub(crate) mod error;
 mod exclusive;
@@ -33,7 +32,6 @@ mod turn;
 mod wheel_kind;
 
 pub use answer::{Cancel, Reschedule};
-#[cfg(feature = "threads")]
 pub use engine_error::{StartError, StopError, TurnError};
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
 pub(crate) use error::{MAX_BUCKETS, Scheduled};
