@@ -116,9 +116,11 @@ impl WakeTimer {
         if when.is_now() {
             return self.now();
         }
-        self.engine
+        let Deadline { nominal, .. } = self
+            .engine
             .source
-            .time(&self.engine.rate, self.with_slack(when))
+            .deadline(&self.engine.rate, self.with_slack(when));
+        nominal
     }
 
     /// Returns the time, never ahead of the clock.

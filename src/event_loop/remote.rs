@@ -162,7 +162,7 @@ impl<T: Send + 'static> Remote<T> {
     /// Returns the point on the timer's clock that `when` names now, before it is rounded to a tick.
     #[must_use]
     pub fn time_of(&self, when: impl Into<When>) -> Time {
-        self.source.time(&self.rate, when.into())
+        self.deadline_now(when.into()).nominal
     }
 }
 

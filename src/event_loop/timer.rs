@@ -167,16 +167,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     }
 
     /// Returns the deadline of a timer that is set at `now`.
-    #[inline(always)] // see `When::deadline`
+    #[inline(always)] // see `MonotonicNow::deadline`
     fn deadline_of(&mut self, now: Time, when: When) -> Deadline {
-        let Self {
-            rate,
-            latest,
-            source,
-            ..
-        } = self;
-        let tick_of = |point| latest.tick_of(rate, now, point);
-        when.deadline(rate, || now, |instant| source.time_of(instant), tick_of)
+        self.latest.deadline(&self.rate, now, when.on(&self.source))
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`, where a delay counts from `now`; see

@@ -152,13 +152,7 @@ impl<T> LocalTimer<T> {
     /// Returns the deadline of a timer that is set at `now`; an instant counts on the machine's clock.
     #[inline(always)]
     fn deadline_of(&mut self, now: Time, when: When) -> Deadline {
-        let Self { rate, latest, .. } = self;
-        when.deadline(
-            rate,
-            || now,
-            Time::from,
-            |point| latest.tick_of(rate, now, point),
-        )
+        self.latest.deadline(&self.rate, now, when)
     }
 
     /// Schedules a timer that fires at `first` and then once per `period`, until it is cancelled.

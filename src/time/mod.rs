@@ -5,13 +5,14 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `point` | [`Time`], a point on the scale, [`Clock`], the contract of a clock, and ticks |
+//! | `point` | [`Time`], a point on the scale of nanoseconds |
+//! | `clock` | [`Clock`], the contract of a clock |
+//! | `tick` | ticks, and the only rounding to them |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
 //! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
-//! | `timeout` | timeouts as the system calls of event loops take them |
 //! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
-//! | `latest` | the present of a timer that is told the time |
-//! | `slack` | how long an owner may sleep, and where a deadline may move to, if being late is no harm |
+//! | `deadline` | from what a caller says to a tick; the present of a timer that is told the time |
+//! | `slack` | where a deadline may move to, if being late is no harm |
 //! | `monotonic` | the machine's clock |
 //! | `boot` | a clock that counts the time of a suspended machine |
 //! | `quick` | the same for schedule calls: cheaper, and never behind |
@@ -20,7 +21,8 @@
 
 #[cfg(feature = "threads")]
 mod boot;
-mod latest;
+mod clock;
+mod deadline;
 #[cfg(feature = "std")]
 mod manual;
 #[cfg(feature = "std")]
@@ -33,24 +35,25 @@ mod repeat;
 mod slack;
 #[cfg(feature = "threads")]
 mod source;
-mod timeout;
+mod tick;
 mod when;
 
 #[cfg(feature = "threads")]
 pub use boot::BootClock;
-pub(crate) use latest::MonotonicNow;
+pub use clock::Clock;
+pub(crate) use clock::read_quietly;
+pub(crate) use deadline::{Deadline, MonotonicNow};
 #[cfg(feature = "std")]
 pub use manual::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::MonotonicClock;
 pub use period::{MissedTicks, Period, PeriodError};
-pub use point::{Clock, Time};
-pub(crate) use point::{TickRate, read_quietly, saturating_ns};
+pub use point::Time;
+pub(crate) use point::{saturating_ns, whole_ms};
 #[cfg(feature = "threads")]
 pub(crate) use quick::QuickClock;
 pub(crate) use repeat::{Recurrence, Repeat};
 #[cfg(feature = "threads")]
 pub(crate) use source::{AnyClock, TimeSource};
-pub(crate) use timeout::whole_ms;
-pub(crate) use when::Deadline;
+pub(crate) use tick::TickRate;
 pub use when::When;

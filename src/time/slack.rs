@@ -1,6 +1,6 @@
-//! Slack: an owner sleeps a little longer, or a timer's deadline moves to a shared grid.
+//! Slack: a timer's deadline moves to a grid that timers share.
 
-use super::{TickRate, Time, saturating_ns};
+use super::{Time, saturating_ns};
 use core::time::Duration;
 
 /// A grid of points in time that timers of about the same tolerance share: the multiples of a power of two of
@@ -33,19 +33,6 @@ impl Grid {
             Some(nanos) => Time::from_nanos(nanos & !below),
             None => Time::MAX,
         }
-    }
-}
-
-impl TickRate {
-    /// Returns when a sleep should end if the next deadline is at `next`: until the last tick that begins at most
-    /// `slack` after it, or until `next` itself.
-    #[inline]
-    pub(crate) fn with_slack(&self, next: Time, slack: Duration) -> Time {
-        if next == Time::MAX {
-            return next;
-        }
-        self.start_of(self.current(next.saturating_add(slack)))
-            .max(next)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Any thread; lock-free.
 
+use super::when::Kind;
 use super::{Clock, Deadline, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::Contained;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -81,70 +82,49 @@ impl TimeSource {
     /// as it is from the machine's, or later by as long as reading both takes.
     #[inline]
     pub(crate) fn time_of(&self, instant: Instant) -> Time {
-        self.time_of_beside(instant, || self.present())
-    }
-
-    /// Like [`time_of`](Self::time_of), by a present that may have been read before.
-    #[inline]
-    fn time_of_beside(&self, instant: Instant, present: impl FnOnce() -> (Instant, Time)) -> Time {
         match self {
             Self::Monotonic { clock, .. } => clock.time_of(instant),
-            Self::Custom { .. } => Self::distant(instant, present()),
+            Self::Custom { .. } => self.distant(instant),
         }
     }
 
-    /// Returns the present on the machine's clock and on this one, read in this order: what passes between the two
-    /// readings makes a timer later, never earlier.
-    fn present(&self) -> (Instant, Time) {
-        (Instant::now(), self.now())
-    }
-
     #[cold]
-    fn distant(instant: Instant, (here, now): (Instant, Time)) -> Time {
+    fn distant(&self, instant: Instant) -> Time {
+        // In this order: what passes between the two readings makes a timer later, never earlier.
+        let here = Instant::now();
+        let now = self.now();
         match instant.checked_duration_since(here) {
             Some(ahead) => now + ahead,
             None => now - here.saturating_duration_since(instant),
         }
     }
 
-    /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
-    pub(crate) fn time(&self, rate: &TickRate, when: When) -> Time {
-        when.deadline(
-            rate,
-            || self.start_of_delay(),
-            |instant| self.time_of(instant),
-            |_| 0,
-        )
-        .nominal
-    }
-
-    /// Returns the deadline of a timer that is set now, and its tick.
-    #[inline(always)] // see `When::deadline`
+    /// Returns the deadline of a timer that is set now.
+    ///
+    /// The tick of a point in time is rounded up, unless ticks are coarse and the point has passed.
+    #[inline(always)] // so that the usual kind, which is known at compile time, costs no branch
     pub(crate) fn deadline(&self, rate: &TickRate, when: When) -> Deadline {
-        let tick_of = |point| Self::tick_of(rate, point, || self.now());
-        when.deadline(
-            rate,
-            || self.start_of_delay(),
-            |instant| self.time_of(instant),
-            tick_of,
-        )
-    }
-
-    /// Returns the tick of a point in time: rounded up, unless ticks are coarse and it has passed. The present is not
-    /// the start of a delay, which may be a little later.
-    #[inline(always)] // see `When::deadline`
-    fn tick_of(rate: &TickRate, point: Time, present: impl FnOnce() -> Time) -> u64 {
-        if rate.is_coarse() {
-            Self::coarse_tick_of(rate, point, present)
+        let nominal = match when.kind() {
+            Kind::After(grid, delay) => {
+                return Deadline::after(rate, self.start_of_delay(), delay, grid);
+            }
+            Kind::At(grid, time) => grid.round_up(time),
+            Kind::AtInstant(grid, instant) => grid.round_up(self.time_of(instant)),
+        };
+        let tick = if rate.is_coarse() {
+            self.coarse_tick_of(rate, nominal)
         } else {
-            rate.deadline_at(point)
-        }
+            rate.deadline_at(nominal)
+        };
+        Deadline { nominal, tick }
     }
 
+    /// Returns the tick of a point in time, compared with the present. That is not the start of a delay, which may be a
+    /// little later.
     #[cold]
     #[inline(never)]
-    fn coarse_tick_of(rate: &TickRate, point: Time, present: impl FnOnce() -> Time) -> u64 {
-        rate.due(point, present())
+    fn coarse_tick_of(&self, rate: &TickRate, point: Time) -> u64 {
+        rate.due(point, self.now())
     }
 
     pub(crate) fn is_virtual(&self) -> bool {

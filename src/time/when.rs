@@ -1,7 +1,9 @@
 //! When a timer is to fire, as its caller says it.
 
+use super::Time;
+#[cfg(feature = "threads")]
+use super::TimeSource;
 use super::slack::Grid;
-use super::{TickRate, Time};
 use core::time::Duration;
 #[cfg(feature = "std")]
 use std::time::Instant;
@@ -58,20 +60,12 @@ impl From<Instant> for Time {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct When(Kind);
 
-/// With the grid inside of each, where it takes no room.
+/// The kinds of [`When`], with the grid inside of each, where it takes no room.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     After(Grid, Duration),
     At(Grid, Time),
     AtInstant(Grid, Instant),
-}
-
-/// When a timer is to fire, on its own scales.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline {
-    /// Before it is rounded to a tick.
-    pub(crate) nominal: Time,
-    pub(crate) tick: u64,
 }
 
 impl When {
@@ -143,35 +137,19 @@ impl When {
         }
     }
 
-    /// Returns the deadline, and its tick. `start` gives what a delay counts from, `time_of` translates an instant,
-    /// `tick_of` gives the tick of a point in time: see [`TickRate::due`].
+    /// Returns which of the three kinds it is.
     #[inline(always)] // so that the usual kind, which is known at compile time, costs no branch
-    pub(crate) fn deadline(
-        self,
-        rate: &TickRate,
-        start: impl FnOnce() -> Time,
-        time_of: impl FnOnce(Instant) -> Time,
-        tick_of: impl FnOnce(Time) -> u64,
-    ) -> Deadline {
-        let point = match self.0 {
-            Kind::After(Grid::EXACT, delay) => {
-                let start = start();
-                let (nominal, tick) = (start.saturating_add(delay), rate.deadline(start, delay));
-                return Deadline { nominal, tick };
-            }
-            Kind::After(grid, delay) => {
-                let nominal = grid.round_up(start().saturating_add(delay));
-                return Deadline {
-                    nominal,
-                    tick: rate.deadline_at(nominal),
-                };
-            }
-            Kind::At(grid, time) => grid.round_up(time),
-            Kind::AtInstant(grid, instant) => grid.round_up(time_of(instant)),
-        };
-        Deadline {
-            nominal: point,
-            tick: tick_of(point),
+    pub(crate) const fn kind(self) -> Kind {
+        self.0
+    }
+
+    /// Returns the same with a point on the machine's clock as the time that it has on `clock`.
+    #[cfg(feature = "threads")]
+    #[inline(always)]
+    pub(crate) fn on(self, clock: &TimeSource) -> Self {
+        match self.0 {
+            Kind::AtInstant(grid, instant) => Self(Kind::At(grid, clock.time_of(instant))),
+            Kind::After(..) | Kind::At(..) => self,
         }
     }
 
@@ -218,60 +196,8 @@ mod tests {
         "a `When` takes no more room for its slack"
     );
 
-    fn never<R>(_: Instant) -> R {
-        panic!("no instant was given")
-    }
-
-    #[test]
-    fn a_delay_counts_from_the_start_and_a_point_is_compared_with_the_present() {
-        let (rate, ms) = (TickRate::new(1_000_000), Duration::from_millis);
-        let start = || Time::ZERO + ms(7);
-        let no_start = || -> Time { panic!("a point in time has no start") };
-        let no_point = |_| -> u64 { panic!("a delay is no point in time") };
-        let told = |Deadline { nominal, tick }| (nominal, tick);
-        let after = When::from(ms(5)).deadline(&rate, start, never, no_point);
-        assert_eq!(told(after), (Time::ZERO + ms(12), 12));
-        let (at, instant) = (Time::ZERO + ms(5), Instant::now());
-        let time_of = |given| {
-            assert_eq!(given, instant);
-            at
-        };
-        for when in [When::from(at), When::from(instant)] {
-            let tick_of = |point| if point == at { 17 } else { panic!("{point}") };
-            assert_eq!(
-                told(when.deadline(&rate, no_start, time_of, tick_of)),
-                (at, 17)
-            );
-        }
-    }
-
-    #[test]
-    fn a_slack_moves_every_kind_to_the_same_points() {
-        let (rate, ms) = (TickRate::new(1_000_000), Duration::from_millis);
-        let (now, slack) = (Time::ZERO + ms(7), ms(100));
-        let deadline = |when: When| {
-            let due = |point| rate.due(point, now);
-            let Deadline { nominal, tick } = when.deadline(&rate, || now, |_| now + ms(150), due);
-            (nominal, tick)
-        };
-        let point = Time::from_nanos(3 << 26); // 201.3 ms; 2^26 ns are 67 ms
-        let instant = Instant::now();
-        let kinds = [
-            When::from(ms(150)),
-            When::from(now + ms(150)),
-            When::from(instant),
-        ];
-        for when in kinds.map(|when| when.with_slack(slack)) {
-            assert_eq!(deadline(when), (point, 202));
-        }
-        let at_once = When::from(Duration::ZERO).with_slack(slack);
-        assert_eq!(deadline(at_once), (now, 7));
-        let exact = When::from(ms(5)).with_slack(slack).exact();
-        assert_eq!(deadline(exact), (now + ms(5), 12));
-    }
-
-    #[test]
     #[cfg(feature = "futures")]
+    #[test]
     fn a_long_delay_has_a_thousandth_for_slack_and_ten_milliseconds_at_most() {
         for (delay, slack) in [(1_000, 1), (3_000, 3), (3_600_000, 10), (u64::MAX, 10)] {
             let when = When::from(Duration::from_millis(delay));
