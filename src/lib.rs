@@ -111,6 +111,7 @@ mod contain;
 mod drive;
 mod local;
 mod loop_timer;
+mod settings;
 mod state;
 mod sync;
 mod time;
@@ -165,18 +166,17 @@ pub use futures::{
 };
 pub use local::{FixedTimer, LocalTimer};
 pub use loop_timer::{Expirations, LoopTimer};
+pub use settings::Settings;
 #[cfg(feature = "threads")]
-pub use shard::{DurationHistogram, ShardStats};
+pub use shard::{DurationHistogram, PinState, ShardStats};
 #[cfg(feature = "threads")]
 pub use time::BootClock;
 pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};
-#[cfg(feature = "threads")]
-pub use types::PinState;
 pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
-    ScheduleErrorKind, Settings, StartError, StopError, TurnError, Unfired, WheelKind,
+    ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
 };
 
 /// Holds the examples of the pages, which are compiled and run with the documentation tests.

@@ -26,7 +26,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("src/futures/timeout.rs", "a future is pinned where it lies"),
     (
-        "src/types/exclusive.rs",
+        "src/sync/exclusive.rs",
         "an error is shared while its payload is not",
     ),
     ("src/time/quick.rs", "the processor's counter is read"),
@@ -109,7 +109,7 @@ const FLOORS: &[&[&str]] = &[
     &["sync"],
     &["inbox", "park", "time"],
     &["types"],
-    &["state", "wheel"],
+    &["settings", "state", "wheel"],
     &["drive"],
     &["loop_timer", "node"],
     &["local", "shard"],

@@ -4,8 +4,9 @@ use super::hooks::{Hooks, PanicReport, SlowHandler, WorkerFailure, a_hook};
 use super::pinning::Pinning;
 use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
+use crate::settings::Settings;
 use crate::time::Clock;
-use crate::types::{Budget, Settings, WheelKind};
+use crate::types::{Budget, WheelKind};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,11 +5,11 @@ use super::pinning;
 use super::settings::IdleStrategy;
 use crate::contain;
 use crate::park::parker::ParkEnd;
+use crate::shard::PinState;
 use crate::shard::Turn;
 use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::Time;
-use crate::types::PinState;
 use std::task::Waker;
 use std::time::Duration;
 

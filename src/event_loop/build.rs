@@ -2,8 +2,9 @@
 
 use super::timer::{EventLoopTimer, Waker};
 use crate::contain::{self, Contained};
+use crate::settings::Settings;
 use crate::shard::{Limit, Owner};
-use crate::types::{BuildError, Settings};
+use crate::types::BuildError;
 use crate::wheel::AnyWheel;
 use std::sync::Arc;
 

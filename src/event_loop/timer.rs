@@ -4,12 +4,13 @@ use super::remote::Remote;
 use crate::contain;
 use crate::engine::TimerTask;
 use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer};
+use crate::settings::Settings;
 use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When, whole_ms,
 };
 use crate::types::{
-    Budget, Cancel, Expired, Key, Polled, Recurring, Reschedule, ScheduleError, Settings, Unfired,
+    Budget, Cancel, Expired, Key, Polled, Recurring, Reschedule, ScheduleError, Unfired,
 };
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! `FixedTimer`: timers that all have the same delay.
 
 use super::timer::LocalTimer;
+use crate::settings::Settings;
 use crate::time::Time;
-use crate::types::{BuildError, Key, Reschedule, ScheduleError, Settings};
+use crate::types::{BuildError, Key, Reschedule, ScheduleError};
 use crate::wheel::Fifo;
 use core::time::Duration;
 

@@ -7,11 +7,11 @@
 
 use super::node::Node;
 use crate::drive::{Fate, TimerStore};
-use crate::state::{Phase, State};
+use crate::state::{Phase, State, generation_seed};
 use crate::sync::boxed::Place;
 use crate::sync::prefetch::prefetch;
 use crate::time::{Deadline, Repeat, Time};
-use crate::types::{Key, generation_seed};
+use crate::types::Key;
 use crate::wheel::{Entry, Wheel};
 use alloc::vec::Vec;
 use core::marker::PhantomData;

@@ -3,13 +3,14 @@
 use super::table::{Armed, MAX_NODES, Rescheduled, Table};
 use super::wheel::LocalWheel;
 use crate::drive::{Driver, TimerStore, ZOMBIES_PER_LOOK};
+use crate::settings::Settings;
 use crate::state::Phase;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, When, whole_ms,
 };
 use crate::types::{
     Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, ScheduleErrorKind,
-    Scheduled, Settings,
+    Scheduled,
 };
 use crate::wheel::{AnyWheel, Entry, no_memory};
 use core::time::Duration;

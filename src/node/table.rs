@@ -4,11 +4,11 @@ use super::magazine::{Depot, ThreadCache};
 use super::record::{Node, NodePayload};
 use crate::contain;
 use crate::drive::{Fate, Fired};
-use crate::state::{Ending, MOVED, MOVERS, OWNER_REF, Phase, State};
+use crate::state::{Ending, MOVED, MOVERS, OWNER_REF, Phase, State, generation_seed};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
-use crate::types::{Key, generation_seed};
+use crate::types::Key;
 
 /// A freshly armed timer.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -10,15 +10,16 @@
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
 //! `handle` also has the thread state, the part of a shard that belongs to one thread: its free nodes, its block of
-//! the inbox and its counters. `calls` are those of periodic timers. `limit` is
-//! the bound on pending timers. `counters` are the owner's, with its counts of durations, `stats` a snapshot of all of
-//! it.
+//! the inbox and its counters. `calls` are those of periodic timers. `limit` is the bound on pending timers.
+//! `counters` are the owner's, with its counts of durations, `stats` a snapshot of all of it, and `pin_state` says how a
+//! worker is pinned.
 
 mod calls;
 pub(crate) mod counters;
 pub(crate) mod handle;
 pub(crate) mod limit;
 pub(crate) mod owner;
+mod pin_state;
 pub(crate) mod producer;
 mod stats;
 
@@ -27,5 +28,6 @@ pub use counters::DurationHistogram;
 pub(crate) use handle::ShardHandle;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
+pub use pin_state::PinState;
 pub(crate) use producer::Producer;
 pub use stats::ShardStats;

@@ -1,9 +1,9 @@
 //! A snapshot of what a shard has counted.
 
+use super::PinState;
 use super::counters::DurationHistogram;
 use super::handle::ShardHandle;
 use crate::time::{TickRate, Time};
-use crate::types::PinState;
 use std::time::Duration;
 
 /// The counters of one shard: of an engine's, or of an event loop's timer.

@@ -6,7 +6,8 @@
 //! would prove nothing about it.
 //!
 //! Rooms: `boxed` (a box that the allocator may refuse), `cell` (an `UnsafeCell` whose accesses loom can check),
-//! `epoch` (memory reclamation), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
+//! `epoch` (memory reclamation), `exclusive` (a value that only its
+//! owner reaches), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
 //! system can take back for a while), `piece` (memory past the allocator), `prefetch` (a hint to the processor),
 //! `segments` (tables whose slots never move), `slot` (small dense numbers for threads, std only), `stack` (lock-free
 //! stacks of such slots), `forks` (a count of forks), `system` (calls of Linux).
@@ -16,6 +17,7 @@ pub(crate) mod boxed;
 pub(crate) mod cell;
 #[cfg(feature = "threads")]
 pub(crate) mod epoch;
+pub(crate) mod exclusive;
 #[cfg(tickwheel_loom)]
 #[path = "../../loom-tests/support/mod.rs"]
 #[cfg_attr(not(test), allow(dead_code, reason = "asked for by models"))]

@@ -11,8 +11,8 @@ use core::fmt;
 use core::time::Duration;
 
 use super::engine_error::StartError;
-use super::exclusive::Exclusive;
 use super::key::Key;
+use crate::sync::exclusive::Exclusive;
 
 /// The most shards: more than any machine has cores for, and far inside the 16 bits of a key.
 pub(crate) const MAX_SHARDS: usize = 1024;

@@ -1,9 +1,9 @@
 //! Random numbers that keep the keys of different timers apart.
 
-use super::GENERATION_BITS;
 use crate::sync::process::{AtomicUsize, Ordering};
+use crate::types::GENERATION_BITS;
 
-/// Returns a number of 48 random bits, to begin a table's generations with.
+/// Returns a number of [`GENERATION_BITS`] random bits, to begin a table's generations with.
 ///
 /// It need not be secret, only different from table to table: a key that is shown to another table then meets a
 /// generation that it does not name.
@@ -36,7 +36,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn salts_differ_in_all_their_bits() {
+    fn seeds_differ_in_all_their_bits() {
         let seeds: HashSet<u64> = (0..1000).map(|_| generation_seed()).collect();
         assert_eq!(seeds.len(), 1000);
         let (any, all) = seeds

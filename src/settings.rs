@@ -1,9 +1,9 @@
 //! `Settings`: what every timer with a wheel can be told, whichever front it is.
 
-use super::{Budget, BuildError, WheelKind};
 #[cfg(feature = "threads")]
 use crate::time::AnyClock;
 use crate::time::{TickRate, saturating_ns};
+use crate::types::{Budget, BuildError, WheelKind};
 use core::time::Duration;
 
 /// The finest tick. A clock read and a wake-up cost more than this, so a finer tick could not be kept.
