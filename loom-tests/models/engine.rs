@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) const TWO_THREADS: Bound = by_epoch(bounded(3, 2), bounded_when_quick(3));
 
 /// Where the owner sleeps to when nothing is due.
-const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: u64 = u64::MAX;
 
 fn accepted(
     scheduled: Result<Key<Payload>, ScheduleError<Payload>>,

@@ -1,6 +1,6 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
-use super::engine::{Engine, TWO_THREADS, explore_engine};
+use super::engine::{Engine, NEVER, TWO_THREADS, explore_engine};
 use super::harness::{Bound, bounded, by_epoch, explore, fence_for_all};
 use crate::state::State;
 use crate::types::Budget;
@@ -97,6 +97,33 @@ fn stop_or_swap() {
         );
         assert_eq!(engine.finish(), expected);
     });
+}
+
+/// A future changes its waker while its timer fires, as it is due or because everything does: its end is counted once,
+/// and the waker that it has left is the one that comes out.
+#[test]
+fn fire_or_swap() {
+    for now in [10, NEVER] {
+        explore_engine(TWO_THREADS, LIMIT, move |mut engine| {
+            let key = engine.peer.schedule_held(10, 1).unwrap();
+            let future = engine.spawn(move |peer| {
+                let producer = peer.handle.producer(1);
+                let swapped = producer.swap(key, peer.ledger.payload(2));
+                let woken = match swapped {
+                    Ok(_) => vec![2],
+                    Err(not) if not.left.is_some() => vec![],
+                    Err(_) => vec![1],
+                };
+                producer.release(key.index());
+                woken
+            });
+            let _ = engine.turn(now);
+            let expected = future.join().unwrap();
+            let sums = engine.peer.handle.sums();
+            assert_eq!((sums.fired, sums.cancelled), (1, 0), "{sums:?}");
+            assert_eq!(engine.finish(), expected);
+        });
+    }
 }
 
 /// A timer that moves while the shard stops comes back once.

@@ -7,7 +7,7 @@
 //! | the future | meanwhile the timer fires or is returned |
 //! |---|---|
 //! | sees it pending, with the waker it was polled with | the waker is woken, and the future is polled again |
-//! | swaps the waker | the owner looks again a tick later; `stop` leaves the waker, and the future sees the end |
+//! | swaps the waker | who ends the timer leaves the waker, and the future sees the end |
 //! | moves it | the move counts; if it comes too late, one compare-and-swap decides who takes the waker and wakes it |
 //! | drops it | one compare-and-swap decides who takes the waker |
 //!
@@ -203,7 +203,8 @@ impl WakeTimer {
                 return true;
             }
             Some(Err(NotSwapped { refused, left })) => {
-                [Some(refused), left].into_iter().flatten().for_each(forget);
+                forget(refused);
+                left.into_iter().for_each(|(task, _)| forget(task));
             }
             None => {}
         }

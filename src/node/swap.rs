@@ -1,8 +1,8 @@
 //! The node table: a handle swaps the payload of its pending timer.
 //!
 //! ```text
-//!   handle: begin_swap   the payload is the handle's: an owner that finds the timer due looks again a tick later,
-//!                        and who ends the timer (`stop`) leaves the payload to the handle
+//!   handle: begin_swap   the payload is the handle's: who ends the timer (the owner that fires it, or `stop`) leaves
+//!                        the payload to the handle
 //!           take, put
 //!           end_swap     the timer goes on with the other payload, or has ended meanwhile
 //! ```
@@ -12,13 +12,14 @@
 
 use super::record::NodePayload;
 use super::table::Table;
+use crate::state::Phase;
 
 /// A timer has ended before its payload was swapped.
 pub(crate) struct NotSwapped<T> {
     /// The other payload, which the timer did not take.
     pub(crate) refused: T,
-    /// The timer's payload, if the thread that ended it has left that to the handle.
-    pub(crate) left: Option<T>,
+    /// The timer's payload, if the thread that ended it has left that to the handle, and how it ended.
+    pub(crate) left: Option<(T, Phase)>,
 }
 
 impl<T> Table<T> {
@@ -40,14 +41,15 @@ impl<T> Table<T> {
         let before = unsafe { node.take_single() };
         // SAFETY: as above, and what the node carried has been taken.
         unsafe { node.put(NodePayload::single(payload)) };
-        if node.state.end_swap() {
+        let state = node.state.end_swap();
+        if state.is_live() {
             return Ok(before);
         }
         // SAFETY: the thread that ended the timer has left the payload to the caller, whose handle keeps the node.
         let refused = unsafe { node.take_single() };
         Err(NotSwapped {
             refused,
-            left: Some(before),
+            left: Some((before, state.phase())),
         })
     }
 }

@@ -192,10 +192,6 @@ impl<T> Table<T> {
             if seen.is_periodic() {
                 return self.due_periodic(cache, index, node, mark, now, || count(false));
             }
-            // At the end of time there is no later tick: the timer has fired, and the payload stays with the handle.
-            if seen.is_swapping() && now < u64::MAX {
-                return Fate::Reinsert(now.saturating_add(1));
-            }
             if seen.has(MOVED) {
                 match node.state.acknowledge_move(seen) {
                     Ok(clean) => seen = clean,
@@ -219,6 +215,7 @@ impl<T> Table<T> {
                 Ok(won) => {
                     count(true);
                     let key = self.key(index, seen.generation());
+                    // None if its handle is swapping it: then that finds that the timer has fired.
                     let Some(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;
                     };

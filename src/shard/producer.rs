@@ -166,8 +166,9 @@ impl<T> Producer<'_, T> {
             .shard
             .table
             .swap(key.index(), self.shard.table.generation(key), payload);
-        if let Err(NotSwapped { left: Some(_), .. }) = &swapped {
-            // The thread that ended the timer got nothing for it: its end is counted here.
+        let left = swapped.as_ref().err().and_then(|not| not.left.as_ref());
+        // An owner has counted what it has fired. Who ended the timer otherwise got nothing for it, and counts nothing.
+        if left.is_some_and(|(_, ended)| *ended != Phase::Fired) {
             self.cancelled();
         }
         swapped

@@ -207,8 +207,7 @@ impl StateWord {
     }
 
     /// Claims, for a handle, the payload of the pending timer that `generation` names, to put another one in its
-    /// place; false if the timer has ended. Until [`end_swap`](Self::end_swap) no thread fires the timer or
-    /// takes from the node.
+    /// place; false if the timer has ended. Until [`end_swap`](Self::end_swap) no thread takes from the node.
     #[cfg(any(feature = "futures", test))]
     pub(crate) fn begin_swap(&self, generation: u64) -> bool {
         let mut seen = self.load();
@@ -221,13 +220,13 @@ impl StateWord {
         false
     }
 
-    /// Ends a handle's swap: the other payload is in its place. False if the timer has been ended meanwhile: then
-    /// what the node carries is the caller's.
+    /// Ends a handle's swap: the other payload is in its place. Returns the state; if the timer has been ended
+    /// meanwhile, what the node carries is the caller's.
     #[cfg(any(feature = "futures", test))]
-    pub(crate) fn end_swap(&self) -> bool {
+    pub(crate) fn end_swap(&self) -> State {
         // ORDERING: Release publishes the payload to the thread that ends the timer next [P24]. Nothing is acquired:
         // who has ended it meanwhile has touched nothing but this word.
-        State(self.0.fetch_and(!OWNER_REF, Ordering::Release)).is_live()
+        State(self.0.fetch_and(!OWNER_REF, Ordering::Release))
     }
 
     /// Notes that the owner knows of the moves so far. To be called before it reads the deadline, so that a later
