@@ -275,13 +275,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
                 deadline,
             }));
         }
-        unfired.into_iter()
+        Drain(unfired.into_iter())
     }
 
     /// Drops all pending timers. O(peak number of timers).
+    ///
+    /// A payload's destructor that panics is logged, and the rest is dropped.
     pub fn clear(&mut self) {
-        self.drain()
-            .for_each(|unfired| contain::drop_payload(unfired.payload));
+        drop(self.drain());
     }
 
     /// Makes room for `timers` more nodes, as far as there is memory. The memory is mapped and used up by and by.
@@ -489,6 +490,23 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     fn finish(&mut self, poll: Poll) -> Polled {
         let Turn { fired, more, .. } = self.owner.finish_turn(poll.turn, &self.budget);
         Polled { fired, more }
+    }
+}
+
+/// What [`EventLoopTimer::drain`] returns. It drops what is left one by one, so that panics of destructors stay apart.
+struct Drain<T>(std::vec::IntoIter<Unfired<T>>);
+
+impl<T> Iterator for Drain<T> {
+    type Item = Unfired<T>;
+
+    fn next(&mut self) -> Option<Unfired<T>> {
+        self.0.next()
+    }
+}
+
+impl<T> Drop for Drain<T> {
+    fn drop(&mut self) {
+        self.for_each(|unfired| contain::drop_payload(unfired.payload));
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, PanicReport,
-    Settings, StopError, Time, Timer, TimerTask, executor_fn,
+    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, LoopTimer,
+    PanicReport, Settings, StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// What bombs have in common.
@@ -78,12 +78,13 @@ type End = fn(&Arc<Fuse>);
 
 /// Where timers with ten bombs for payloads end.
 #[rustfmt::skip]
-const ENDS: [(&str, End); 6] = [
+const ENDS: [(&str, End); 7] = [
     ("the last handle of an engine with workers", |fuse| with_its_last_handle(Drive::Workers, fuse)),
     ("the last handle of an engine turned by hand", |fuse| with_its_last_handle(Drive::Manual, fuse)),
     ("the last handle of an engine, in a handler", in_a_handler),
     ("guards", with_their_guards),
     ("an event loop's timer", with_their_event_loop),
+    ("what an event loop's timer gives out", with_the_rest_of_a_drain),
     ("timers of one thread", with_their_thread),
 ];
 
@@ -138,6 +139,24 @@ fn with_their_event_loop(fuse: &Arc<Fuse>) {
     let mut timer = Settings::new().build_with_waker(|| ()).unwrap();
     let now = timer.now();
     (0..10).for_each(|_| _ = timer.schedule(now, HOUR, fuse.bomb()).unwrap());
+}
+
+fn with_the_rest_of_a_drain(fuse: &Arc<Fuse>) {
+    install_logger();
+    let mut timer = Settings::new().build_with_waker(|| ()).unwrap();
+    let now = timer.now();
+    for clear in [true, false] {
+        (0..5).for_each(|_| _ = timer.schedule(now, HOUR, fuse.bomb()).unwrap());
+        if clear {
+            LoopTimer::clear(&mut timer);
+        } else {
+            let mut drain = timer.drain();
+            let first = drain.next();
+            drop(drain);
+            assert_eq!(fuse.drops(), 9, "all but the first");
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(first))).is_err());
+        }
+    }
 }
 
 fn with_their_thread(fuse: &Arc<Fuse>) {
