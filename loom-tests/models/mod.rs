@@ -39,6 +39,8 @@ mod moves;
 #[cfg(not(crossbeam_loom))]
 mod park;
 #[cfg(not(crossbeam_loom))]
+mod parker;
+#[cfg(not(crossbeam_loom))]
 mod periodic;
 #[cfg(not(crossbeam_loom))]
 mod retired;

@@ -1,12 +1,12 @@
 //! The sleep handshake: no push and no turn request is slept through, and one sleep costs one wake.
 //!
 //! The inbox is a row of flags here, so that the two words of the wake_state are all that is modelled. Nobody
-//! really sleeps: at the end, when every thread is joined, an owner that fell asleep too long must have
-//! been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
+//! really sleeps (in `parker` the owner does): at the end, when every thread is joined, an owner that fell asleep too long
+//! must have been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
 use super::harness::{
     Bell, Bound, JoinHandle, bounded, bounded_when_quick, explore, explore_as, fence_for_all,
-    name_of, spawn_with, yield_now,
+    name_of, spawn_with,
 };
 use crate::park::{Wake, WakeState};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -343,39 +343,5 @@ fn stop_or_sleep() {
         let saw_it = !asleep && stopped();
         stopping.join().unwrap();
         assert!(saw_it || shard.bell.rings() == 1, "slept through the stop");
-    });
-}
-
-/// An owner that really blocks: loom reports a deadlock if the wake is lost. What was pushed is visible to
-/// the owner once the wake has ended its sleep, although the words themselves are relaxed.
-#[test]
-fn a_wake_ends_a_real_sleep() {
-    explore_shard(bounded_when_quick(2), &[5], |shard| {
-        // The wake's way to the owner; stands for the system call.
-        let channel = Arc::new(AtomicBool::new(false));
-        let sender = Arc::clone(&channel);
-        let pushing = spawn_with(shard, move |shard| {
-            shard.push(0);
-            if shard.bell.rings() > 0 {
-                // ORDERING: Release, as a write to the waker's descriptor.
-                sender.store(true, Ordering::Release);
-            }
-        });
-        let mut turns = 0;
-        while shard.drain() != 5 {
-            turns += 1;
-            assert!(turns < 4, "turns without end");
-            if shard.wake_state.begin_sleep(FAR) {
-                // ORDERING: Acquire, as the return of the poll.
-                while !channel.load(Ordering::Acquire) {
-                    yield_now();
-                }
-                assert!(
-                    shard.wake_state.end_sleep(),
-                    "only a producer ends this sleep"
-                );
-            }
-        }
-        pushing.join().unwrap();
     });
 }

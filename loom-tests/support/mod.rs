@@ -1,7 +1,7 @@
 //! Loom's side of `src/sync`, compiled into the library under `--cfg tickwheel_loom` only.
 //!
 //! `watched` has loom's atomics with a gap in its search closed, `weakened` gives one operation another ordering to see
-//! whether a model notices, `stand_in` replaces the epoch.
+//! whether a model notices, `stand_in` replaces the epoch, `futex` the kernel's.
 
 #[cfg(all(not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
 compile_error!(
@@ -9,6 +9,8 @@ compile_error!(
      crossbeam-epoch keeps std atomics, and loom would not see them"
 );
 
+#[cfg(target_os = "linux")]
+pub(crate) mod futex;
 #[cfg(tickwheel_epoch_stand_in)]
 pub(crate) mod stand_in;
 pub(crate) mod watched;

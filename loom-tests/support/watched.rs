@@ -50,6 +50,8 @@ pub(crate) fn begin_execution() {
     ASYMMETRIC.set(false);
     ASKED.set([false; THREADS]);
     ENDED.set([false; THREADS]);
+    #[cfg(target_os = "linux")]
+    super::futex::begin_execution();
 }
 
 /// From now on, in this execution, busy sides execute no fence: `membarrier` does it for them.

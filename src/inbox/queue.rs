@@ -206,7 +206,8 @@ impl Inbox {
     /// Gives a writer whose block is full the next one; `None` if there is no memory. Any thread, for its own writer;
     /// lock-free.
     ///
-    /// All that a later write and hand-over need is there afterwards: they neither allocate nor unwind.
+    /// All that a later write and hand-over need is there afterwards, and they do not unwind. The hand-over pins the
+    /// epoch, each 128th pin of which frees what was retired, and may allocate a list of the epoch's.
     #[cold]
     #[inline(never)]
     pub(crate) fn prepare(&self, writer: &Writer) -> Option<()> {

@@ -302,7 +302,8 @@ impl<T> Producer<'_, T> {
 
     /// Hands an entry to the owner, and wakes it if it must not sleep on; false if the shard is closed.
     ///
-    /// The thread state must be prepared. Neither allocates nor unwinds.
+    /// The thread state must be prepared. It does not unwind; once per block it may come to the allocator, see
+    /// [`Inbox::prepare`](crate::inbox::Inbox::prepare).
     #[inline]
     fn send(self, tick: u64, index: u32, mark: u32) -> bool {
         self.tell(self.publish(tick, index, mark))

@@ -5,6 +5,8 @@
 
 #[cfg(not(tickwheel_loom))]
 use crate::sync::atomic::AtomicU32;
+#[cfg(tickwheel_loom)]
+pub(crate) use crate::sync::explored::futex::{wait, wake};
 use libc::{c_int, c_ulong};
 #[cfg(not(tickwheel_loom))]
 use std::io;
@@ -43,7 +45,6 @@ pub(crate) fn is_in(set: &CoreSet, core: usize) -> bool {
 
 /// Lets sleeps of the calling thread overrun by at most 1 ns, as far as that is the kernel's doing. A system that
 /// refuses lets them overrun by up to 50 us, which is late, never early.
-#[cfg(not(tickwheel_loom))]
 pub(crate) fn set_least_timer_slack() {
     // SAFETY: changes a number of the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as c_ulong) };

@@ -12,6 +12,10 @@ const LINES: &[(usize, &str)] = &[
     (24, "on_worker_start, on_worker_stop"),
     (14437, "what was there on 2026-11-24, in the default style"),
     (12, "the rest of an event loop's drain, dropped one by one"),
+    (
+        9,
+        "a wake that is stopped half-way, for a test of the parker",
+    ),
 ];
 
 #[test]

@@ -1,6 +1,7 @@
 //! The sleep on Linux: a futex on the token, and a timer slack of 1 ns.
 //!
-//! One system call per sleep, one per wake of a sleep, none for a wake that comes before the sleep. The kernel
+//! One system call per sleep, one per wake that no sleep has taken yet, none for the first wake before a sleep. So who
+//! wakes relies on nobody else's call: another thread that has written the token may stop before it. The kernel
 //! lets sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and
 //! threads that its handlers start inherit that.
 
@@ -35,9 +36,23 @@ impl Unparker {
     #[inline]
     pub(crate) fn wake(&self) {
         // ORDERING: Release pairs with the Acquire in `sleep`: the owner sees what led to the wake. [P40]
-        if self.token.swap(CALLED, Ordering::Release) == ASLEEP {
+        if self.token.swap(CALLED, Ordering::Release) != IDLE {
             system::wake(&self.token);
         }
+    }
+
+    /// Stops in the middle of a wake.
+    #[cfg(all(test, not(tickwheel_loom)))]
+    pub(super) fn stop_before_the_call(&self) {
+        // ORDERING: Release: as in `wake`. [P40]
+        self.token.swap(CALLED, Ordering::Release);
+    }
+
+    /// Returns whether the owner sleeps, or is about to.
+    #[cfg(all(test, not(tickwheel_loom)))]
+    pub(super) fn is_owner_asleep(&self) -> bool {
+        // ORDERING: Relaxed: a hint.
+        self.token.load(Ordering::Relaxed) == ASLEEP
     }
 }
 

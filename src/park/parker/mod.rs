@@ -6,18 +6,18 @@
 //!
 //! No descriptor is opened and nothing can fail: `linux` waits on a futex, `portable` parks the thread. Both keep one
 //! word, the *token*, and differ in how they wait for it. Each platform has one of them; tests run both where both
-//! compile.
+//! compile. Models explore `linux`, over a futex of loom's.
 
 mod end;
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+#[cfg(target_os = "linux")]
 mod linux;
-#[cfg(any(not(target_os = "linux"), tickwheel_loom, test))]
+#[cfg(any(not(target_os = "linux"), all(test, not(tickwheel_loom))))]
 mod portable;
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests;
 
 pub(crate) use end::ParkEnd;
-#[cfg(all(target_os = "linux", not(tickwheel_loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) use linux::{Parker, Unparker};
-#[cfg(any(not(target_os = "linux"), tickwheel_loom))]
+#[cfg(not(target_os = "linux"))]
 pub(crate) use portable::{Parker, Unparker};

@@ -2,6 +2,9 @@
 //!
 //! `std` parks to the nanosecond on Unix systems. Windows rounds to milliseconds, so there the thread parks for the
 //! whole milliseconds, and the rest passes in short slices with a look at the token after each.
+//!
+//! Of several threads that call `unpark` at once `std` lets one make the system call, and the others rely on it: a thread
+//! that stops there delays what they wanted the owner for (`docs/DESIGN.md` lists it).
 
 #![cfg_attr(
     all(test, target_os = "linux"),

@@ -116,6 +116,28 @@ macro_rules! tests_of {
     };
 }
 
+/// One that has written the token may be scheduled away before its system call, for as long as you like.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_stops_inside_a_wake_stops_no_other_wake() {
+    use super::linux::Parker;
+    let (mut parker, waker) = Parker::new();
+    let long = std::time::Duration::from_secs(20);
+    let owner = std::thread::spawn(move || {
+        let start = std::time::Instant::now();
+        parker.sleep(Some(long));
+        start.elapsed()
+    });
+    while !waker.is_owner_asleep() {
+        std::thread::yield_now();
+    }
+    // The kernel looks at the token once more, and ends the sleep then: this lets it look before.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    waker.stop_before_the_call();
+    waker.wake();
+    assert!(owner.join().unwrap() < long);
+}
+
 #[cfg(target_os = "linux")]
 tests_of!(linux);
 tests_of!(portable);
