@@ -136,6 +136,7 @@ where
 #[must_use]
 pub struct IdleBodyLayer {
     limit: Duration,
+    whole: Option<Duration>,
     engine: Engine,
 }
 
@@ -144,6 +145,7 @@ impl IdleBodyLayer {
     pub const fn new(limit: Duration) -> Self {
         Self {
             limit,
+            whole: None,
             engine: Engine::Shared,
         }
     }
@@ -152,8 +154,17 @@ impl IdleBodyLayer {
     pub const fn on(timer: Timer, limit: Duration) -> Self {
         Self {
             limit,
+            whole: None,
             engine: Engine::Own(timer),
         }
+    }
+
+    /// Limits how long a body takes as a whole, too, from when the layer sees it to its last frame.
+    ///
+    /// Against a peer that sends one byte per pause. It cuts off a slow reader, too, and costs each body a timer.
+    pub const fn whole(mut self, limit: Duration) -> Self {
+        self.whole = Some(limit);
+        self
     }
 
     /// A body that pauses for so long at most.
@@ -162,6 +173,7 @@ impl IdleBodyLayer {
         IdleBody {
             body,
             idle,
+            whole: self.whole.map(|limit| self.engine.sleep(limit)),
             limit: self.limit,
             is_pausing: false,
         }
@@ -230,6 +242,12 @@ impl IdleRequestBodyLayer {
     pub const fn on(timer: Timer, limit: Duration) -> Self {
         Self(IdleBodyLayer::on(timer, limit))
     }
+
+    /// Limits how long a body takes as a whole, too; see [`IdleBodyLayer::whole`].
+    pub const fn whole(mut self, limit: Duration) -> Self {
+        self.0.whole = Some(limit);
+        self
+    }
 }
 
 impl<S> Layer<S> for IdleRequestBodyLayer {
@@ -294,6 +312,7 @@ pin_project! {
         #[pin]
         body: B,
         idle: Sleep<SleepError>,
+        whole: Option<Sleep<SleepError>>,
         limit: Duration,
         // A frame has been asked for and was not there.
         is_pausing: bool,
@@ -309,6 +328,12 @@ impl<B: Body> Body for IdleBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
         let this = self.project();
+        if let Some(whole) = this.whole {
+            if let Poll::Ready(ended) = whole.poll_sleep(cx) {
+                let error = ended.map_or_else(IdleError::Sleep, |()| IdleError::Late);
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
         if let Poll::Ready(frame) = this.body.poll_frame(cx) {
             *this.is_pausing = false;
             return Poll::Ready(frame.map(|frame| frame.map_err(IdleError::Body)));
@@ -332,11 +357,17 @@ impl<B: Body> Body for IdleBody<B> {
 }
 
 /// Why a body ends before its end.
+///
+/// It is an [`Error`] for each `E` that can be shown, `Box<dyn Error + Send + Sync>` included, so that a boxed body fits
+/// inside and outside. Its text for [`Body`](Self::Body) is that of the body's own error, which is not its
+/// [`source`](Error::source).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IdleError<E> {
     /// It paused for too long.
     Idle,
+    /// It took too long as a whole.
+    Late,
     /// There was no timer to tell.
     Sleep(SleepError),
     /// The body's own error.
@@ -347,18 +378,18 @@ impl<E: fmt::Display> fmt::Display for IdleError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Idle => f.write_str("the body paused for too long"),
+            Self::Late => f.write_str("the body took too long as a whole"),
             Self::Sleep(error) => error.fmt(f),
             Self::Body(error) => error.fmt(f),
         }
     }
 }
 
-impl<E: Error + 'static> Error for IdleError<E> {
+impl<E: fmt::Debug + fmt::Display> Error for IdleError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Idle => None,
             Self::Sleep(error) => Some(error),
-            Self::Body(error) => Some(error),
+            Self::Idle | Self::Late | Self::Body(_) => None,
         }
     }
 }

@@ -59,6 +59,10 @@ const fn at_least_shortest(pause: Duration) -> Duration {
 
 /// Tries a request again where the answer says that this may help, after a pause that doubles.
 ///
+/// Two functions decide: `again` says of an answer whether another one is to be asked for, and `clone` returns another
+/// copy of a request before it is sent. If `clone` returns `None`, as for an upload that is read once, the request is
+/// sent as it is and its first answer counts.
+///
 /// ```
 /// use std::io;
 /// use std::time::Duration;
@@ -66,42 +70,46 @@ const fn at_least_shortest(pause: Duration) -> Duration {
 /// use tower::{Layer, service_fn};
 ///
 /// let backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2), 4);
-/// let retry = RetryLayer::new(backoff, |answer: &Result<u8, io::Error>| answer.is_err());
+/// let failed = |answer: &Result<u8, io::Error>| answer.is_err();
+/// let retry = RetryLayer::new(backoff, failed, |host: &&'static str| Some(*host));
 /// let connect = service_fn(async |host: &'static str| Ok::<_, io::Error>(host.len() as u8));
 /// let patient = retry.layer(connect);
 /// # drop(patient);
 /// ```
 #[derive(Clone, Debug)]
-pub struct RetryLayer<P> {
+pub struct RetryLayer<P, C> {
     backoff: Backoff,
     again: P,
+    clone: C,
     engine: Engine,
 }
 
-impl<P> RetryLayer<P> {
-    /// By the process's shared engine; `again` says of an answer whether another one is to be asked for.
-    pub const fn new(backoff: Backoff, again: P) -> Self {
+impl<P, C> RetryLayer<P, C> {
+    /// By the process's shared engine.
+    pub const fn new(backoff: Backoff, again: P, clone: C) -> Self {
         Self {
             backoff,
             again,
+            clone,
             engine: Engine::Shared,
         }
     }
 
     /// By an engine of your own.
-    pub const fn on(timer: Timer, backoff: Backoff, again: P) -> Self {
+    pub const fn on(timer: Timer, backoff: Backoff, again: P, clone: C) -> Self {
         Self {
             backoff,
             again,
+            clone,
             engine: Engine::Own(timer),
         }
     }
 }
 
-impl<S, P: Clone> Layer<S> for RetryLayer<P> {
-    type Service = WithRetries<S, P>;
+impl<S, P: Clone, C: Clone> Layer<S> for RetryLayer<P, C> {
+    type Service = WithRetries<S, P, C>;
 
-    fn layer(&self, inner: S) -> WithRetries<S, P> {
+    fn layer(&self, inner: S) -> WithRetries<S, P, C> {
         Layered {
             inner,
             layer: self.clone(),
@@ -110,17 +118,17 @@ impl<S, P: Clone> Layer<S> for RetryLayer<P> {
 }
 
 /// A service whose requests are tried again; see [`RetryLayer`].
-pub type WithRetries<S, P> = Layered<S, RetryLayer<P>>;
+pub type WithRetries<S, P, C> = Layered<S, RetryLayer<P, C>>;
 
-impl<S, P, Request> Service<Request> for WithRetries<S, P>
+impl<S, P, C, Request> Service<Request> for WithRetries<S, P, C>
 where
     S: Service<Request> + Clone,
     P: Fn(&Result<S::Response, S::Error>) -> bool + Clone,
-    Request: Clone,
+    C: Fn(&Request) -> Option<Request> + Clone,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = RetryFuture<S, P, Request>;
+    type Future = RetryFuture<S, P, C, Request>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -130,14 +138,14 @@ where
         // The one that was found ready answers first; this one is asked anew before the next request.
         let fresh = self.inner.clone();
         let mut service = std::mem::replace(&mut self.inner, fresh);
-        let stage = Stage::Asked {
-            answer: service.call(request.clone()),
-        };
+        let layer = self.layer.clone();
+        let copy = (layer.clone)(&request);
+        let answer = service.call(request);
         RetryFuture {
             service,
-            layer: self.layer.clone(),
-            request,
-            stage,
+            layer,
+            copy,
+            stage: Stage::Asked { answer },
         }
     }
 }
@@ -145,14 +153,15 @@ where
 pin_project! {
     /// The answer to one request, after as many tries as it took.
     #[must_use = "futures do nothing unless they are awaited or polled"]
-    pub struct RetryFuture<S, P, Request>
+    pub struct RetryFuture<S, P, C, Request>
     where
         S: Service<Request>,
     {
         service: S,
         // Its backoff counts down.
-        layer: RetryLayer<P>,
-        request: Request,
+        layer: RetryLayer<P, C>,
+        // For the next try, if there may be one.
+        copy: Option<Request>,
         #[pin]
         stage: Stage<S::Future, Result<S::Response, S::Error>>,
     }
@@ -168,11 +177,11 @@ pin_project! {
     }
 }
 
-impl<S, P, Request> Future for RetryFuture<S, P, Request>
+impl<S, P, C, Request> Future for RetryFuture<S, P, C, Request>
 where
     S: Service<Request>,
     P: Fn(&Result<S::Response, S::Error>) -> bool,
-    Request: Clone,
+    C: Fn(&Request) -> Option<Request>,
 {
     type Output = Result<S::Response, S::Error>;
 
@@ -186,9 +195,10 @@ where
                         backoff,
                         again,
                         engine,
+                        ..
                     } = &mut *this.layer;
                     let noise = RandomState::new().hash_one(());
-                    let pause = if again(&answer) {
+                    let pause = if this.copy.is_some() && again(&answer) {
                         backoff.next(noise)
                     } else {
                         None
@@ -209,9 +219,13 @@ where
                     Stage::Readying
                 }
                 StageNow::Readying => match ready!(this.service.poll_ready(cx)) {
-                    Ok(()) => Stage::Asked {
-                        answer: this.service.call(this.request.clone()),
-                    },
+                    Ok(()) => {
+                        let request = this.copy.take().expect("kept for this try");
+                        *this.copy = (this.layer.clone)(&request);
+                        Stage::Asked {
+                            answer: this.service.call(request),
+                        }
+                    }
                     Err(error) => return Poll::Ready(Err(error)),
                 },
             };

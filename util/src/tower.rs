@@ -113,6 +113,10 @@ where
 }
 
 /// Why a request has no answer.
+///
+/// It is an [`Error`] for each `E` that can be shown, `Box<dyn Error + Send + Sync>` included, so that layers with boxed
+/// errors fit above and below. Its text for [`Service`](Self::Service) is that of the service's error, which is not its
+/// [`source`](Error::source).
 #[derive(Debug)]
 pub enum TimeoutError<E> {
     /// It took too long, or there was no timer to tell.
@@ -130,11 +134,11 @@ impl<E: fmt::Display> fmt::Display for TimeoutError<E> {
     }
 }
 
-impl<E: Error + 'static> Error for TimeoutError<E> {
+impl<E: fmt::Debug + fmt::Display> Error for TimeoutError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Timeout(error) => Some(error),
-            Self::Service(error) => Some(error),
+            Self::Service(_) => None,
         }
     }
 }

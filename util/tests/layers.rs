@@ -15,7 +15,7 @@ use tickwheel_util::{
     Backoff, IdleBodyLayer, IdleError, IdleRequestBodyLayer, RetryLayer, StatusTimeoutLayer,
     TimeoutError, TimeoutLayer, test,
 };
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{BoxError, Layer, ServiceBuilder, ServiceExt, service_fn};
 
 const LIMIT: Duration = Duration::from_millis(20);
 /// Shorter than the limit.
@@ -155,6 +155,92 @@ fn a_slow_reader_is_not_cut_off() {
 }
 
 #[test]
+fn a_body_has_a_limit_as_a_whole() {
+    for (pauses, length, is_late, took) in [
+        (&[PAUSE; 3][..], 15, false, 3 * PAUSE),
+        (&[PAUSE; 9][..], 20, true, 4 * LIMIT - PAUSE),
+    ] {
+        test::run(async {
+            let layer = IdleBodyLayer::new(LIMIT).whole(4 * LIMIT - PAUSE);
+            let (received, end) = read(layer.body(frames(pauses))).await;
+            assert_eq!((received, test::now()), (length, Time::ZERO + took));
+            assert_eq!(is_late, matches!(end, Err(IdleError::Late)), "{end:?}");
+        });
+    }
+    test::run(async {
+        // A slow reader of a body whose frames are there; and without a timer.
+        let layer = IdleBodyLayer::new(LIMIT).whole(2 * LIMIT);
+        let mut body = pin!(layer.body(frames(&[Duration::ZERO; 9])));
+        assert!(body.frame().await.unwrap().is_ok());
+        tickwheel::sleep(2 * LIMIT).await;
+        let late = body.frame().await.unwrap();
+        assert!(matches!(late, Err(IdleError::Late)));
+        let layer = IdleRequestBodyLayer::on(stopped(), LIMIT).whole(LIMIT);
+        let reader =
+            service_fn(async |upload: Request<_>| Ok::<_, ()>(read(upload.into_body()).await));
+        let upload = Request::new(frames(&[Duration::ZERO]));
+        let (received, end) = layer.layer(reader).oneshot(upload).await.unwrap();
+        assert!(received == 0 && matches!(end, Err(IdleError::Sleep(_))));
+    });
+}
+
+type BoxBody = http_body_util::combinators::UnsyncBoxBody<&'static [u8], BoxError>;
+
+/// A service with boxed errors, bodies and all, of a stack below; `load_shed` and `buffer` ask for errors that can be
+/// boxed of the stack that they are put on.
+async fn stalls_in_a_box(request: Request<BoxBody>) -> Result<Response<BoxBody>, BoxError> {
+    let _ = request.into_body().collect().await?;
+    let body = frames(&[Duration::MAX]).map_err(BoxError::from);
+    Ok(Response::new(BoxBody::new(body)))
+}
+
+#[tokio::test]
+async fn each_layer_stacks_over_and_under_boxed_errors() {
+    fn boxed<B>(body: B) -> BoxBody
+    where
+        B: Body<Data = &'static [u8]> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        BoxBody::new(body.map_err(Into::into))
+    }
+    let box_request = |request: Request<_>| request.map(boxed);
+    let box_response = |response: Response<_>| response.map(boxed);
+    let (limit, backoff) = (Duration::from_secs(3600), Backoff::new(LIMIT, LIMIT, 1));
+    let never = |_: &Result<Response<BoxBody>, BoxError>| false;
+    let uncopied = |_: &Request<BoxBody>| None;
+    let stack = ServiceBuilder::new()
+        .load_shed()
+        .layer(TimeoutLayer::new(limit))
+        .map_err(BoxError::from)
+        .layer(StatusTimeoutLayer::new(StatusCode::GATEWAY_TIMEOUT, limit))
+        .map_response(box_response)
+        .layer(IdleBodyLayer::new(LIMIT))
+        .layer(IdleRequestBodyLayer::new(LIMIT))
+        .map_request(box_request)
+        .buffer(1)
+        .layer(TimeoutLayer::new(limit))
+        .load_shed()
+        .map_response(box_response)
+        .layer(IdleBodyLayer::new(limit))
+        .layer(RetryLayer::new(backoff, never, uncopied))
+        .service(service_fn(stalls_in_a_box));
+    let request = Request::new(Full::new(b"whole".as_slice()).map_err(|end| match end {}));
+    let answer = stack.oneshot(request).await.unwrap();
+    let error: BoxError = answer.into_body().collect().await.unwrap_err();
+    assert_eq!(error.to_string(), "the body paused for too long");
+    // Of two layers the outer one has it in a box.
+    assert!(error.is::<IdleError<BoxError>>());
+
+    let shed = ServiceBuilder::new()
+        .layer(TimeoutLayer::new(LIMIT))
+        .layer(TimeoutLayer::new(Duration::ZERO))
+        .load_shed()
+        .service(service_fn(|()| pending::<Result<(), BoxError>>()));
+    let late = BoxError::from(shed.oneshot(()).await.unwrap_err());
+    assert_eq!(late.to_string(), "the future was not ready in time");
+}
+
+#[test]
 fn a_body_that_is_there_needs_no_timer_and_one_that_stalls_does() {
     test::run(async {
         let layer = IdleBodyLayer::on(stopped(), LIMIT);
@@ -184,6 +270,10 @@ fn failed(answer: &Answer) -> bool {
     answer.is_err()
 }
 
+fn copy<T: Copy>(request: &T) -> Option<T> {
+    Some(*request)
+}
+
 #[test]
 fn a_request_is_tried_until_it_is_answered() {
     test::run(async {
@@ -196,7 +286,7 @@ fn a_request_is_tried_until_it_is_answered() {
                 Err("refused")
             }
         });
-        let retry = RetryLayer::new(Backoff::new(LIMIT, 9 * LIMIT, 5), failed).layer(moody);
+        let retry = RetryLayer::new(Backoff::new(LIMIT, 9 * LIMIT, 5), failed, copy).layer(moody);
         assert_eq!((retry.clone().oneshot(3).await, tries.get()), (Ok(17), 4));
         let took = test::now() - Time::ZERO;
         // Pauses of half of their bounds to all of them, each with a tick.
@@ -208,12 +298,14 @@ fn a_request_is_tried_until_it_is_answered() {
 }
 
 #[test]
-fn the_last_answer_counts_without_further_tries_a_reason_or_a_timer() {
+fn the_last_answer_counts_without_further_tries_a_reason_a_copy_or_a_timer() {
     let backoff = Backoff::new(LIMIT, LIMIT, 2);
+    let (again, copy): (fn(&Answer) -> bool, fn(&()) -> Option<()>) = (failed, copy);
     for (layer, expected) in [
-        (RetryLayer::new(backoff, failed as fn(&Answer) -> bool), 3),
-        (RetryLayer::new(backoff, |_| false), 1),
-        (RetryLayer::on(stopped(), backoff, failed), 1),
+        (RetryLayer::new(backoff, again, copy), 3),
+        (RetryLayer::new(backoff, |_| false, copy), 1),
+        (RetryLayer::new(backoff, again, |_| None), 1),
+        (RetryLayer::on(stopped(), backoff, again, copy), 1),
     ] {
         test::run(async {
             let tries = Cell::new(0);
@@ -237,7 +329,7 @@ fn retries_without_a_pause_of_their_own_still_yield() {
         Answer::Err("refused")
     });
     let backoff = Backoff::new(Duration::ZERO, Duration::ZERO, 1_000_000);
-    let retry = RetryLayer::new(backoff, failed).layer(refuse);
+    let retry = RetryLayer::new(backoff, failed, copy).layer(refuse);
     let answer = pin!(retry.oneshot(()));
     assert!(
         answer
