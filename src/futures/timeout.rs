@@ -36,7 +36,8 @@ use std::time::Instant;
 /// assert_eq!(late.poll(&mut cx), Poll::Ready(Err(Elapsed)));
 ///
 /// // Before it is polled it can be looked at and taken apart.
-/// let answer = timeout(5 * second, std::future::ready(17));
+/// let mut answer = timeout(5 * second, std::future::ready(16));
+/// *answer.get_mut() = std::future::ready(17);
 /// println!("{:?}", answer.get_ref());
 /// assert_eq!(pin!(answer.into_inner()).poll(&mut cx), Poll::Ready(17));
 /// ```
@@ -140,6 +141,11 @@ impl<F, E> Timeout<F, E> {
     /// Returns the other future.
     pub const fn get_ref(&self) -> &F {
         &self.future
+    }
+
+    /// Returns the other future, to be changed; it may move, because this was not pinned.
+    pub const fn get_mut(&mut self) -> &mut F {
+        &mut self.future
     }
 
     /// Returns the other future, which may move: this was not pinned.

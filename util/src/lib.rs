@@ -5,7 +5,7 @@
 //! | none | [`DelayQueue`]: items that come out when their time has come |
 //! | none | [`LocalSleeps`]: sleeps of one thread, by a timer inside of its runtime |
 //! | none | [`time`]: the names of `tokio::time`; [`FutureExt`]: `timeout` as a method |
-//! | `stream` | `Stream` for [`DelayQueue`], `IntervalStream`, and `StreamExt`: `timeout`, `throttle`, `chunks_timeout` |
+//! | `stream` | `Stream` for [`DelayQueue`], `IntervalStream`, and `StreamExt`: `timeout`, `timeout_repeating`, `throttle`, `chunks_timeout` |
 //! | `metrics` | `MetricsReporter`: statistics for the `metrics` facade |
 //! | `hyper` | `HyperTimer`: header-read, keep-alive and ping timeouts of hyper's connections |
 //! | `tower` | `TimeoutLayer`: how long a request may take; `RetryLayer`: once more, after a pause |
@@ -64,7 +64,9 @@ pub use quinn::QuinnRuntime;
 #[cfg(feature = "tower")]
 pub use retry::{Backoff, RetryFuture, RetryLayer, WithRetries};
 #[cfg(feature = "stream")]
-pub use stream::{ChunksTimeout, IntervalStream, StreamExt, Throttle, TimeoutStream};
+pub use stream::{
+    ChunksTimeout, IntervalStream, StreamExt, Throttle, TimeoutRepeating, TimeoutStream,
+};
 #[cfg(feature = "tower")]
 pub use tower::{Layered, LimitedFuture, TimeoutError, TimeoutLayer, WithLimit};
 

@@ -1,24 +1,62 @@
 //! `Stream` for what gives one thing after the other, and limits of time for streams.
 
 use crate::DelayQueue;
+use crate::time;
 use futures_core::Stream;
 use pin_project_lite::pin_project;
-use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tickwheel::{Elapsed, Expired, Interval, Sleep, SleepError, Time};
 
-/// Turns an [`Interval`] into a `Stream`: one [`tick`](Interval::tick) after the other, without an end.
+/// Turns an interval into a `Stream`: one tick after the other, without an end.
+///
+/// For [`time::Interval`], whose items are the instants at which its ticks were due, and for tickwheel's [`Interval`],
+/// whose items are times on its engine's clock.
+///
+/// ```
+/// use futures_lite::StreamExt as _;
+/// use std::time::Duration;
+/// use tickwheel_util::{IntervalStream, time};
+///
+/// # smol::block_on(async {
+/// let mut beats = IntervalStream::new(time::interval(Duration::from_millis(2)));
+/// let first = beats.next().await.unwrap();
+/// assert_eq!(beats.next().await, Some(first + Duration::from_millis(2)));
+/// assert_eq!(beats.into_inner().period(), Duration::from_millis(2));
+/// # });
+/// ```
 #[derive(Debug)]
-pub struct IntervalStream<E = Infallible>(pub Interval<E>);
+#[must_use = "streams do nothing unless they are polled"]
+pub struct IntervalStream<I = time::Interval> {
+    interval: I,
+}
+
+impl<I> IntervalStream<I> {
+    /// Makes a stream of an interval's ticks.
+    pub const fn new(interval: I) -> Self {
+        Self { interval }
+    }
+
+    /// Returns the interval.
+    pub fn into_inner(self) -> I {
+        self.interval
+    }
+}
+
+/// For `reset` and the like while the stream is in use.
+impl<I> AsMut<I> for IntervalStream<I> {
+    fn as_mut(&mut self) -> &mut I {
+        &mut self.interval
+    }
+}
 
 impl Stream for IntervalStream {
-    type Item = Time;
+    type Item = time::Instant;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Time>> {
-        pin!(self.0.tick()).poll(cx).map(Some)
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.interval.poll_tick(cx).map(Some)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -26,11 +64,23 @@ impl Stream for IntervalStream {
     }
 }
 
-impl Stream for IntervalStream<SleepError> {
+impl Stream for IntervalStream<Interval> {
+    type Item = Time;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Time>> {
+        pin!(self.interval.tick()).poll(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
+
+impl Stream for IntervalStream<Interval<SleepError>> {
     type Item = Result<Time, SleepError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_tick(cx).map(Some)
+        self.interval.poll_tick(cx).map(Some)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -72,6 +122,28 @@ pub trait StreamExt: Stream + Sized {
         }
     }
 
+    /// Yields an error at each tick of `interval` that comes while the stream pauses. Each item starts the period anew.
+    ///
+    /// ```
+    /// use futures_lite::{StreamExt as _, stream};
+    /// use std::time::Duration;
+    /// use tickwheel_util::{StreamExt, time};
+    ///
+    /// # smol::block_on(async {
+    /// let items = stream::once(1).chain(stream::pending());
+    /// let mut limited = std::pin::pin!(items.timeout_repeating(time::interval(Duration::from_millis(2))));
+    /// assert_eq!(limited.next().await, Some(Ok(1)));
+    /// assert!(limited.next().await.unwrap().is_err());
+    /// assert!(limited.next().await.unwrap().is_err(), "again, 2 ms later");
+    /// # });
+    /// ```
+    fn timeout_repeating(self, interval: time::Interval) -> TimeoutRepeating<Self> {
+        TimeoutRepeating {
+            stream: self,
+            interval,
+        }
+    }
+
     /// Leaves a pause of at least `pause` between two items.
     fn throttle(self, pause: Duration) -> Throttle<Self> {
         Throttle {
@@ -82,6 +154,8 @@ pub trait StreamExt: Stream + Sized {
     }
 
     /// Yields the items in lists: when there are `most` of them, or `limit` after the first one, or at the end.
+    ///
+    /// A stream that never pauses is left every 64 items, so that the task yields and a list of any size comes in time.
     ///
     /// # Panics
     ///
@@ -148,6 +222,38 @@ impl<S: Stream> Stream for TimeoutStream<S> {
 }
 
 pin_project! {
+    /// The stream of [`StreamExt::timeout_repeating`].
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless they are polled"]
+    pub struct TimeoutRepeating<S> {
+        #[pin]
+        stream: S,
+        interval: time::Interval,
+    }
+}
+
+impl<S: Stream> Stream for TimeoutRepeating<S> {
+    type Item = Result<S::Item, Elapsed>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.project();
+        if let Poll::Ready(item) = this.stream.poll_next(cx) {
+            if item.is_some() {
+                this.interval.reset();
+            }
+            return Poll::Ready(item.map(Ok));
+        }
+        ready!(this.interval.poll_tick(cx));
+        Poll::Ready(Some(Err(Elapsed)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // Errors come between any two items, without a limit.
+        (self.stream.size_hint().0, None)
+    }
+}
+
+pin_project! {
     /// The stream of [`StreamExt::throttle`].
     #[derive(Debug)]
     #[must_use = "streams do nothing unless they are polled"]
@@ -193,18 +299,52 @@ pin_project! {
     }
 }
 
+impl<S: Stream> ChunksTimeout<S> {
+    /// Takes the items that have not been yielded, before a stream is dropped half-way.
+    ///
+    /// ```
+    /// use futures_lite::{StreamExt as _, stream};
+    /// use std::time::Duration;
+    /// use tickwheel_util::StreamExt;
+    ///
+    /// # smol::block_on(async {
+    /// let items = stream::iter([1, 2, 3]).chain(stream::pending());
+    /// let mut lists = std::pin::pin!(items.chunks_timeout(2, Duration::from_secs(60)));
+    /// assert_eq!(lists.next().await, Some(vec![1, 2]));
+    /// assert!(futures_lite::future::poll_once(lists.next()).await.is_none());
+    /// assert_eq!(lists.into_remainder(), [3]);
+    /// # });
+    /// ```
+    #[allow(
+        clippy::wrong_self_convention,
+        reason = "the name that tokio-stream has"
+    )]
+    pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
+        std::mem::take(self.project().items)
+    }
+}
+
 impl<S: Stream> Stream for ChunksTimeout<S> {
     type Item = Vec<S::Item>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        // How many items a poll takes before the task yields.
+        const MOST_PER_POLL: usize = 64;
         let mut this = self.project();
+        let mut taken = 0;
         while !*this.is_over {
+            if taken == MOST_PER_POLL {
+                cx.waker().wake_by_ref();
+                ready!(Pin::new(&mut *this.sleep).poll(cx));
+                return Poll::Ready(Some(std::mem::take(this.items)));
+            }
             match this.stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => {
                     if this.items.is_empty() {
                         this.sleep.reset(*this.limit);
                     }
                     this.items.push(item);
+                    taken += 1;
                     if this.items.len() == *this.most {
                         return Poll::Ready(Some(std::mem::take(this.items)));
                     }

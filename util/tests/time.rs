@@ -2,7 +2,8 @@
 //! virtual time.
 
 use futures_lite::{Stream, StreamExt as _, stream};
-use std::future::{Future, Ready, pending, ready};
+use std::cell::Cell;
+use std::future::{Future, Ready, pending, poll_fn, ready};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
@@ -71,6 +72,10 @@ fn timeouts_return_the_output_or_elapsed() {
         );
         assert_eq!(body().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(ready(4).timeout(HOUR).await, Ok(4));
+        assert_eq!(ready(5).timeout_at(Instant::now()).await, Ok(5));
+        let end = Instant::now() + HOUR;
+        assert_eq!(pending::<()>().timeout_at(end).await, Err(Elapsed));
+        assert_eq!(Instant::now(), end);
         assert_eq!(pending::<()>().timeout(2 * MS).await, Err(Elapsed));
     });
 }
@@ -116,7 +121,7 @@ fn missed_ticks_are_made_up_delayed_or_skipped() {
             beat.set_missed_tick_behavior(behavior);
             let first = beat.tick().await;
             // Three periods and a half.
-            tickwheel::sleep(70 * MS).await;
+            sleep(70 * MS).await;
             assert_eq!(beat.tick().await, first + 20 * MS);
             assert_eq!(beat.tick().await, first + next, "{behavior:?}");
         });
@@ -174,6 +179,9 @@ fn chunks_end_when_they_are_full_late_or_last() {
     );
     let all = timed(|| parts().chunks_timeout(usize::MAX, HOUR));
     assert_eq!(all, [(40, (0..7).collect())]);
+    let long = timed(|| stream::iter(0..1000).chunks_timeout(300, HOUR));
+    let lengths: Vec<_> = long.iter().map(|(_, list)| list.len()).collect();
+    assert_eq!(lengths, [300, 300, 300, 100]);
 }
 
 #[test]
@@ -193,12 +201,58 @@ fn queues_and_intervals_are_streams() {
     });
     assert_eq!(due, [(4, 1), (8, 2), (12, 3)]);
     assert_eq!(
-        IntervalStream(tickwheel::interval(MS)).size_hint(),
+        IntervalStream::new(interval(MS)).size_hint(),
         (usize::MAX, None)
     );
-    let beats = timed(|| IntervalStream(tickwheel::interval(3 * MS)).take(3));
+    let beats = timed(|| IntervalStream::new(tickwheel::interval(3 * MS)).take(3));
     assert_eq!(
         beats,
         [(0, 0), (3, 3), (6, 6)].map(|(ms, due)| (ms, Time::ZERO + due * MS))
     );
+    let beats = timed(|| {
+        let start = Instant::now();
+        let mut beats = IntervalStream::new(interval(3 * MS));
+        beats.as_mut().reset();
+        beats.map(move |due| due - start).take(2)
+    });
+    assert_eq!(beats, [(3, 3 * MS), (6, 6 * MS)]);
+}
+
+#[test]
+fn an_error_repeats_while_a_stream_pauses() {
+    let late = Err(Elapsed);
+    let told = timed(|| {
+        items([1], 2)
+            .chain(items([], 3))
+            .timeout_repeating(interval(8 * MS))
+    });
+    let expected = [
+        (0, Ok(1)),
+        (8, late),
+        (16, late),
+        (20, Ok(2)),
+        (28, late),
+        (36, late),
+        (40, Ok(3)),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn lists_of_a_stream_that_never_pauses_come_in_time() {
+    smol::block_on(async {
+        let polls = Cell::new(0_u64);
+        let start = Instant::now();
+        let endless = stream::repeat(7).chunks_timeout(usize::MAX, 5 * MS);
+        let mut endless = pin!(endless);
+        let first = poll_fn(|cx| {
+            polls.set(polls.get() + 1);
+            endless.as_mut().poll_next(cx)
+        });
+        let first = first.await.unwrap();
+        assert!(start.elapsed() >= 5 * MS);
+        // One poll takes so many at most: other tasks run in between.
+        assert!(first.len() as u64 <= 64 * polls.get());
+        assert_eq!(endless.into_remainder(), []);
+    });
 }
