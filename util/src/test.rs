@@ -1,34 +1,38 @@
 //! A test clock for code that sleeps: virtual time that jumps to the next deadline whenever everything waits.
 //!
-//! While a test runs in [`run`] or [`paused`], the free functions of its thread ([`sleep`](tickwheel::sleep()),
-//! [`timeout`](tickwheel::timeout), [`interval`](tickwheel::interval)) and what this crate builds on them use an engine
-//! of the test's own. Its time stands while a task is ready to run. Tests on other threads do not notice.
+//! While a test runs in [`run`] or [`paused`], the functions of [`time`](crate::time), the free functions of tickwheel
+//! ([`sleep`](tickwheel::sleep()), [`timeout`](tickwheel::timeout), [`interval`](tickwheel::interval)) and what this
+//! crate builds on them use an engine of the test's own on its thread, and [`time::Instant`](crate::time::Instant) its
+//! clock. Time stands while a task is ready to run. Tests on other threads do not notice.
 //!
 //! ```
-//! use std::time::Duration;
 //! use tickwheel_util::test;
+//! use tickwheel_util::time::{Duration, Instant, sleep};
 //!
 //! test::run(async {
-//!     let start = test::now();
-//!     tickwheel::sleep(Duration::from_secs(3600)).await; // takes no time
-//!     assert_eq!(test::now() - start, Duration::from_secs(3600));
+//!     let start = Instant::now();
+//!     sleep(Duration::from_secs(3600)).await; // takes no time
+//!     assert_eq!(start.elapsed(), Duration::from_secs(3600));
 //! });
 //! ```
 //!
-//! * Deadlines are exact to the tick of 1 ms; the slack that long delays have otherwise is left out.
-//! * An [`Instant`](std::time::Instant) counts by its distance from the machine's present.
+//! * Deadlines are exact to the tick of 1 ms; the slack that long delays have otherwise is left out. Each run of a test
+//!   sees the same times, to the nanosecond.
+//! * A thread has one test clock at a time.
+//! * An [`Instant`](std::time::Instant) of the standard library keeps the machine's time. As a deadline it counts by its
+//!   distance from the machine's present.
 //! * A `Timer` of your own, and other threads (workers of a runtime, `spawn_blocking`), keep the machine's time. Nor
 //!   does virtual time wait for them, or for sockets, while a timer is pending.
 
 use crate::notify::Notify;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tickwheel::{
     Builder, Clock, Drive, DrivenShard, ManualClock, Pinning, Time, Timer, TimerTask,
     replace_shared,
@@ -41,7 +45,7 @@ use tickwheel::{
 ///
 /// # Panics
 ///
-/// If the future does.
+/// If the future does, or if the calling thread has a test clock.
 pub fn run<F: Future>(future: F) -> F::Output {
     struct Thread(std::thread::Thread);
     impl Wake for Thread {
@@ -77,9 +81,14 @@ pub fn run<F: Future>(future: F) -> F::Output {
 /// }
 /// ```
 ///
-/// It cannot see whether other tasks are ready. So it lets the executor go round before time jumps: 64 times after the
-/// latest timer was armed, cancelled or fired. A longer chain of tasks that wake each other may find time ahead. A free
+/// It cannot see whether other tasks are ready. So it lets the executor go round before time jumps: 64 times in which no
+/// timer is armed, moved, cancelled or fired. A longer chain of tasks that wake each other may find time ahead. A free
 /// sleep that a task still awaits when this ends panics, as after a stop of the shared engine.
+///
+/// # Panics
+///
+/// If the future does, or if the calling thread has a test clock: two tests that take turns on one thread would see
+/// each other's time.
 pub async fn paused<F: Future>(future: F) -> F::Output {
     in_virtual_time(future, 64).await
 }
@@ -107,6 +116,35 @@ async fn in_virtual_time<F: Future>(future: F, settle: usize) -> F::Output {
 thread_local! {
     /// The latest turn has called a waker.
     static WOKEN: Cell<bool> = const { Cell::new(false) };
+    /// The test clock of this thread, and the instant at which it began.
+    static CLOCK: RefCell<Option<(ManualClock, Instant)>> = const { RefCell::new(None) };
+}
+
+/// How instants lie on the test clock of the calling thread.
+pub(crate) struct Scale {
+    clock: ManualClock,
+    start: Instant,
+}
+
+/// Returns the scale of the calling thread's test clock, if it has one.
+pub(crate) fn scale() -> Option<Scale> {
+    CLOCK.with_borrow(|clock| {
+        clock.as_ref().map(|(clock, start)| Scale {
+            clock: clock.clone(),
+            start: *start,
+        })
+    })
+}
+
+impl Scale {
+    pub(crate) fn now(&self) -> Instant {
+        self.start + (self.clock.now() - Time::ZERO)
+    }
+
+    /// Returns the time of an instant; that of one before the start is the start.
+    pub(crate) fn time_of(&self, instant: Instant) -> Time {
+        Time::ZERO + instant.saturating_duration_since(self.start)
+    }
 }
 
 /// A clock that does not say that it is moved by hand: so a turn says how long to wait.
@@ -122,22 +160,26 @@ impl Clock for Virtual {
 struct TestClock {
     clock: ManualClock,
     timer: Timer,
-    /// Pending timers when they were last counted.
-    pending: usize,
+    /// How many calls had armed, moved or cancelled a timer when they were last counted.
+    calls: u64,
     shard: DrivenShard<TimerTask>,
     /// Remembers that the future was woken, and wakes its task.
     woken: Arc<Notify>,
     /// How often the executor goes round before time jumps.
     settle: usize,
     rounds: usize,
-    /// The engine of an outer test clock.
-    outer: Option<Timer>,
+    /// What the free functions of the thread used before.
+    before: Option<Timer>,
     /// The engine belongs to the thread.
     here: PhantomData<*const ()>,
 }
 
 impl TestClock {
     fn enter(settle: usize) -> Self {
+        assert!(
+            scale().is_none(),
+            "this thread has a test clock already: run one test after the other, or each on its thread"
+        );
         let clock = ManualClock::new();
         let builder = Builder::new()
             .shards(1)
@@ -152,20 +194,21 @@ impl TestClock {
             WOKEN.set(true);
             waker.wake();
         });
-        let outer = replace_shared(Some(timer.clone()));
+        CLOCK.set(Some((clock.clone(), Instant::now())));
+        let before = replace_shared(Some(timer.clone()));
         // The future is due for its first poll.
         let woken = Arc::<Notify>::default();
         woken.is_set.store(true, Ordering::SeqCst);
-        let (pending, rounds, here) = (0, settle, PhantomData);
+        let (calls, rounds, here) = (0, settle, PhantomData);
         Self {
             clock,
             timer,
-            pending,
+            calls,
             shard,
             woken,
             settle,
             rounds,
-            outer,
+            before,
             here,
         }
     }
@@ -180,9 +223,7 @@ impl TestClock {
                 return polled;
             }
         }
-        let before = std::mem::replace(&mut self.pending, self.timer.pending());
-        if self.pending != before {
-            // A task was at work.
+        if self.rounds == 0 && self.has_worked() {
             self.rounds = self.settle;
         }
         if self.rounds > 0 {
@@ -211,8 +252,19 @@ impl TestClock {
     }
 }
 
+impl TestClock {
+    /// Returns whether a task has armed, moved or cancelled a timer since this was asked last.
+    fn has_worked(&mut self) -> bool {
+        let stats = self.timer.stats();
+        let shard = &stats.shards[0];
+        let calls = shard.scheduled + shard.rescheduled + shard.cancelled;
+        std::mem::replace(&mut self.calls, calls) != calls
+    }
+}
+
 impl Drop for TestClock {
     fn drop(&mut self) {
-        replace_shared(self.outer.take());
+        CLOCK.set(None);
+        replace_shared(self.before.take());
     }
 }

@@ -6,7 +6,7 @@
 //! | [`sleep`], [`sleep_until`], [`Sleep`] | `Unpin`; any runtime, any thread |
 //! | [`timeout`], [`timeout_at`], [`Timeout`] | nothing |
 //! | [`interval`], [`interval_at`], [`Interval`], [`MissedTickBehavior`] | nothing |
-//! | [`Instant`] | it is std's, so `from_std` and `into_std` are not needed |
+//! | [`Instant`] | nothing |
 //! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does |
 //!
 //! `pause`, `advance` and `resume` are missing: the module `test` has virtual time.
@@ -26,7 +26,10 @@
 //! # });
 //! ```
 
-pub use std::time::{Duration, Instant};
+mod instant;
+
+pub use instant::Instant;
+pub use std::time::Duration;
 pub use tickwheel::Timeout;
 
 use std::future::{Future, IntoFuture, poll_fn};
@@ -41,19 +44,15 @@ pub mod error {
 /// Later than this, an interval has missed its tick; tokio has the same bound.
 const MISSED: Duration = Duration::from_millis(5);
 
-/// How long a sleep is that has no end: `Instant` has no greatest value.
-const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
-
 /// Waits until `duration` has passed.
 pub fn sleep(duration: Duration) -> Sleep {
-    let now = Instant::now();
-    sleep_until(now.checked_add(duration).unwrap_or(now + FAR))
+    sleep_until(Instant::now().far_add(duration))
 }
 
 /// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
-        sleep: tickwheel::sleep_until(deadline),
+        sleep: tickwheel::sleep(deadline),
         deadline,
     }
 }
@@ -101,7 +100,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 
 /// Gives a future until `deadline`; see [`tickwheel::timeout`].
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    tickwheel::timeout_at(deadline, future)
+    tickwheel::timeout(deadline, future)
 }
 
 /// Ticks at once, and then once per `period`.
@@ -111,7 +110,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// If `period` is zero.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    Interval::new(tickwheel::sleep(Duration::ZERO), period)
+    interval_at(Instant::now(), period)
 }
 
 /// Ticks at `start`, and then once per `period`.
@@ -121,7 +120,12 @@ pub fn interval(period: Duration) -> Interval {
 /// If `period` is zero.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    Interval::new(tickwheel::sleep_until(start), period)
+    assert!(!period.is_zero(), "`period` must be non-zero.");
+    Interval {
+        sleep: sleep_until(start),
+        period,
+        behavior: MissedTickBehavior::default(),
+    }
 }
 
 /// Says how an [`Interval`] goes on when a tick was missed, that is, polled more than 5 ms late.
@@ -140,22 +144,12 @@ pub enum MissedTickBehavior {
 #[derive(Debug)]
 pub struct Interval {
     /// Its deadline is that of the next tick.
-    sleep: tickwheel::Sleep,
+    sleep: Sleep,
     period: Duration,
     behavior: MissedTickBehavior,
 }
 
 impl Interval {
-    #[track_caller]
-    fn new(sleep: tickwheel::Sleep, period: Duration) -> Self {
-        assert!(!period.is_zero(), "`period` must be non-zero.");
-        Self {
-            sleep,
-            period,
-            behavior: MissedTickBehavior::default(),
-        }
-    }
-
     /// Waits for the next tick, and returns when it was due. Dropping the future loses no tick.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
@@ -164,18 +158,20 @@ impl Interval {
     /// Polls for the next tick; ready with the time at which it was due.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        let (due, now) = (self.sleep.deadline(), self.sleep.now());
+        let due = self.sleep.deadline;
+        let now = Instant::now();
+        let late = now - due;
         let next = match self.behavior {
-            MissedTickBehavior::Delay if now > due + MISSED => now + self.period,
-            MissedTickBehavior::Skip if now > due + MISSED => {
-                let over = (now - due).as_nanos() % self.period.as_nanos();
-                // At most what has passed since `due`, which has fewer nanoseconds than a `u64`.
-                now + (self.period - Duration::from_nanos(over as u64))
+            MissedTickBehavior::Delay if late > MISSED => now.far_add(self.period),
+            MissedTickBehavior::Skip if late > MISSED => {
+                let over = late.as_nanos() % self.period.as_nanos();
+                // What has passed since `due` has fewer nanoseconds than a `u64`.
+                now.far_add(self.period - Duration::from_nanos(over as u64))
             }
-            _ => due + self.period,
+            _ => due.far_add(self.period),
         };
-        self.sleep.reset(next);
-        Poll::Ready(due.to_instant().unwrap_or_else(Instant::now))
+        self.reset_at(next);
+        Poll::Ready(due)
     }
 
     /// Ticks one period from now.
@@ -190,12 +186,12 @@ impl Interval {
 
     /// Ticks after `after`.
     pub fn reset_after(&mut self, after: Duration) {
-        self.sleep.reset(after);
+        self.reset_at(Instant::now().far_add(after));
     }
 
     /// Ticks at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.sleep.reset(deadline);
+        Pin::new(&mut self.sleep).reset(deadline);
     }
 
     /// Returns how it goes on when a tick was missed.

@@ -1,11 +1,12 @@
 //! Virtual time for code that calls the free functions, on any executor of one thread.
 
+use smol::channel::bounded;
 use std::future::pending;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{Elapsed, Time, interval, sleep, sleep_until, timeout};
-use tickwheel_util::test;
+use tickwheel_util::{test, time};
 
 const MS: Duration = Duration::from_millis(1);
 const SEC: Duration = Duration::from_secs(1);
@@ -59,25 +60,22 @@ fn tests_on_other_threads_do_not_notice() {
     }
 }
 
+fn is_on_the_machines_clock() -> bool {
+    let before = Time::from(Instant::now());
+    let now = test::now();
+    before <= now && now < before + 60 * SEC && time::Instant::now().into_std().elapsed() < 60 * SEC
+}
+
 #[test]
-fn a_clock_ends_with_its_test_and_the_outer_one_returns() {
-    let machine = || {
-        let before = Time::from(Instant::now());
-        let now = test::now();
-        before <= now && now < before + 60 * SEC
-    };
-    assert!(machine());
+fn a_clock_ends_with_its_test() {
+    assert!(is_on_the_machines_clock());
     test::run(async {
         sleep(HOUR).await;
-        test::run(async {
-            assert_eq!(test::now(), Time::ZERO);
-            sleep(2 * SEC).await;
-        });
-        assert_eq!(test::now(), Time::ZERO + HOUR);
+        assert!(!is_on_the_machines_clock());
     });
-    assert!(machine());
+    assert!(is_on_the_machines_clock());
     assert!(catch_unwind(|| test::run(async { panic!("a test that fails") })).is_err());
-    assert!(machine());
+    assert!(is_on_the_machines_clock());
     // A future that is dropped half-way is dropped in its own time.
     struct Late;
     impl Drop for Late {
@@ -95,7 +93,104 @@ fn a_clock_ends_with_its_test_and_the_outer_one_returns() {
             .is_pending()
     );
     drop(half);
-    assert!(machine());
+    assert!(is_on_the_machines_clock());
+}
+
+#[test]
+fn a_thread_has_one_test_clock_at_a_time() {
+    test::run(async {
+        sleep(HOUR).await;
+        assert!(catch_unwind(|| test::run(async {})).is_err());
+        assert_eq!(test::now(), Time::ZERO + HOUR, "the first one goes on");
+        sleep(HOUR).await;
+    });
+    // Of two at once the second is refused; dropped in any order they leave no clock behind.
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut first = Box::pin(test::paused(pending::<()>()));
+    assert!(first.as_mut().poll(&mut cx).is_pending());
+    let mut second = Box::pin(test::paused(pending::<()>()));
+    let refused = catch_unwind(AssertUnwindSafe(|| second.as_mut().poll(&mut cx)));
+    let message = *refused.unwrap_err().downcast::<&str>().unwrap();
+    assert!(message.contains("has a test clock"), "{message}");
+    drop(first);
+    drop(second);
+    assert!(is_on_the_machines_clock());
+    test::run(async { sleep(HOUR).await });
+}
+
+/// Asks and answers. Each question arms a timer and cancels it, so as many are pending after it as before.
+fn asker_and_answerer() -> (
+    impl Future<Output = ()> + Send,
+    impl Future<Output = ()> + Send,
+) {
+    let (ask, questions) = bounded(1);
+    let (answer, answers) = bounded(1);
+    let asker = async move {
+        let start = test::now();
+        for n in 0..5000 {
+            ask.send(n).await.unwrap();
+            assert_eq!(timeout(5 * SEC, answers.recv()).await, Ok(Ok(n)));
+        }
+        assert_eq!(test::now(), start);
+    };
+    let answerer = async move {
+        while let Ok(n) = questions.recv().await {
+            answer.send(n).await.unwrap();
+        }
+    };
+    (asker, answerer)
+}
+
+#[test]
+fn time_stands_while_other_tasks_arm_and_cancel() {
+    let executor = smol::LocalExecutor::new();
+    smol::block_on(executor.run(test::paused(async {
+        let (asker, answerer) = asker_and_answerer();
+        let (asker, answerer) = (executor.spawn(asker), executor.spawn(answerer));
+        asker.await;
+        answerer.await;
+    })));
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    tokio.block_on(test::paused(async {
+        let (asker, answerer) = asker_and_answerer();
+        let (asker, answerer) = (tokio::spawn(asker), tokio::spawn(answerer));
+        asker.await.unwrap();
+        answerer.await.unwrap();
+    }));
+}
+
+#[test]
+fn the_module_time_is_exact_and_the_same_in_each_run() {
+    let run = || {
+        let mut seed = 1_u64;
+        let mut random = move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            Duration::from_nanos(seed >> 34)
+        };
+        let mut times = Vec::new();
+        test::run(async {
+            let start = time::Instant::now();
+            for _ in 0..2000 {
+                time::sleep(random()).await;
+                time::sleep_until(time::Instant::now() + random()).await;
+                times.push(start.elapsed());
+            }
+            let mut beat = time::interval(7 * SEC);
+            let first = beat.tick().await;
+            assert_eq!(first, start + *times.last().unwrap());
+            time::sleep_until(beat.tick().await + 50 * MS).await;
+            assert_eq!(first.elapsed(), 7 * SEC + 50 * MS);
+            let end = time::Instant::now() + HOUR;
+            assert!(time::timeout_at(end, pending::<()>()).await.is_err());
+            assert_eq!(time::Instant::now(), end);
+            assert!(time::timeout(HOUR, pending::<()>()).await.is_err());
+            assert_eq!(end.elapsed(), HOUR);
+        });
+        times
+    };
+    assert_eq!(run(), run());
 }
 
 #[test]
