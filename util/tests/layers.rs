@@ -300,7 +300,8 @@ fn a_request_is_tried_until_it_is_answered() {
 #[test]
 fn the_last_answer_counts_without_further_tries_a_reason_a_copy_or_a_timer() {
     let backoff = Backoff::new(LIMIT, LIMIT, 2);
-    let (again, copy): (fn(&Answer) -> bool, fn(&()) -> Option<()>) = (failed, copy);
+    let again: fn(&Answer) -> bool = failed;
+    let copy: fn(&()) -> Option<()> = copy;
     for (layer, expected) in [
         (RetryLayer::new(backoff, again, copy), 3),
         (RetryLayer::new(backoff, |_| false, copy), 1),
