@@ -11,12 +11,13 @@
 //!
 //! `handle` also has the thread state, the part of a shard that belongs to one thread: its free nodes, its block of
 //! the inbox and its counters. `calls` are those of periodic timers. `limit` is the bound on pending timers.
-//! `counters` are the owner's, with its counts of durations, `stats` a snapshot of all of it, and `pin_state` says how a
+//! `counters` are the owner's, `histogram` counts durations, `stats` a snapshot of all of it, and `pin_state` says how a
 //! worker is pinned.
 
 mod calls;
 pub(crate) mod counters;
 pub(crate) mod handle;
+pub(crate) mod histogram;
 pub(crate) mod limit;
 pub(crate) mod owner;
 mod pin_state;
@@ -24,8 +25,8 @@ pub(crate) mod producer;
 mod stats;
 
 pub(crate) use crate::drive::Fired;
-pub use counters::DurationHistogram;
 pub(crate) use handle::ShardHandle;
+pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;
 pub(crate) use owner::{Owner, Turn};
 pub use pin_state::PinState;

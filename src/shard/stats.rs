@@ -1,8 +1,8 @@
 //! A snapshot of what a shard has counted.
 
 use super::PinState;
-use super::counters::DurationHistogram;
 use super::handle::ShardHandle;
+use super::histogram::DurationHistogram;
 use crate::time::{TickRate, Time};
 use std::time::Duration;
 
