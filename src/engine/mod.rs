@@ -5,7 +5,7 @@
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask; start, turn, stop, statistics |
 //! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `wake_timer` | what a future has of an engine: a timer that wakes it |
-//! | `timeout` | [`TimerHandle`]: the owned handle of one timer; [`TimerGuard`], which cancels it |
+//! | `handle` | [`TimerHandle`]: the owned handle of one timer; [`TimerGuard`], which cancels it |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
 //! | `builder`, `settings` | [`Builder`] and its choices |

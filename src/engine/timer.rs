@@ -227,6 +227,42 @@ impl<T: Send + 'static> Timer<T> {
         slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel(key)))
     }
 
+    /// Cancels the timers that are pending now, of all threads, and returns them in no particular order.
+    ///
+    /// Each is cancelled by a step of its own, as [`cancel`](Self::cancel) does: one that another thread cancels or
+    /// moves, or that fires meanwhile, has one end. What is scheduled while this runs may stay. Periodic timers end;
+    /// a [`TimerHandle`] says [`Cancelled`](crate::TimerState::Cancelled). A pending [`Sleep`](crate::Sleep) of this
+    /// engine is ready when its part of the answer is dropped. From any thread, also from a handler.
+    ///
+    /// O(peak number of timers); allocates.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Builder, Expired};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Builder::new().build_with(|_: Expired<u64>| ())?;
+    /// for id in 0..3 {
+    ///     timer.schedule_key(Duration::from_secs(60), id)?;
+    /// }
+    /// let mut ids: Vec<_> = timer.cancel_all().into_iter().map(|unfired| unfired.payload).collect();
+    /// ids.sort();
+    /// assert_eq!((ids, timer.pending()), (vec![0, 1, 2], 0));
+    /// # Ok(()) }
+    /// ```
+    pub fn cancel_all(&self) -> Vec<Unfired<T>> {
+        let unfired = |(key, tick, payload)| Unfired {
+            payload,
+            key,
+            deadline: self.inner.rate.start_of(tick),
+        };
+        slot::with(|slot| {
+            let shards = self.inner.handles.iter();
+            let cancelled = shards.flat_map(|shard| shard.producer(slot).cancel_all());
+            cancelled.map(unfired).collect()
+        })
+    }
+
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead; see [`When`].
     ///
     /// Pushing a deadline out moves nothing in the wheel and sends nothing to the worker; pulling it in

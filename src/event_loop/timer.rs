@@ -265,17 +265,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 
     /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        let mut unfired = Vec::new();
-        for (key, tick) in self.owner.handle.table.pending_keys() {
-            let payload = self.cancel(key).into_payload();
-            let deadline = self.rate.start_of(tick);
-            unfired.extend(payload.map(|payload| Unfired {
-                payload,
-                key,
-                deadline,
-            }));
-        }
-        Drain(unfired.into_iter())
+        let cancelled = self.owner.handle.of_owner().cancel_all().into_iter();
+        let unfired = cancelled.map(|(key, tick, payload)| Unfired {
+            payload,
+            key,
+            deadline: self.rate.start_of(tick),
+        });
+        Drain(unfired.collect::<Vec<_>>().into_iter())
     }
 
     /// Drops all pending timers. O(peak number of timers).

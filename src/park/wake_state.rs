@@ -52,7 +52,7 @@ struct Words {
     wake_at: AtomicU64,
     /// `CLOSED` and `FULL`. The owner's.
     mode: AtomicU32,
-    /// The number of the sleep that `wake_at` notifies, or announced last. The owner's.
+    /// The number of the sleep that `wake_at` announces, or announced last. The owner's.
     sleep: AtomicU64,
     /// The last sleep that a producer has set out to end.
     calling: AtomicU64,
@@ -158,7 +158,7 @@ impl WakeState {
     /// Returns, to the owner, the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
     #[inline]
     pub(crate) fn inbox_due(&self) -> u64 {
-        // ORDERING: Relaxed: a message that is missed here raises the alarm by itself.
+        // ORDERING: Relaxed: a message that is missed here requests a wake by itself.
         self.words.inbox_due.load(Ordering::Relaxed)
     }
 

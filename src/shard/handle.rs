@@ -107,7 +107,7 @@ impl<T> ShardHandle<T> {
 
     /// Returns the owner's way to its own shard.
     #[inline]
-    pub(super) fn of_owner(&self) -> Producer<'_, T> {
+    pub(crate) fn of_owner(&self) -> Producer<'_, T> {
         Producer {
             shard: self,
             thread: &self.owner,

@@ -152,6 +152,18 @@ impl<T> Producer<'_, T> {
         self.end(key).inspect(|_| self.cancelled())
     }
 
+    /// Cancels the timers that are pending now: their keys, ticks and payloads, in no particular order. O(peak number of
+    /// timers).
+    pub(crate) fn cancel_all(self) -> Vec<(Key<T>, u64, T)> {
+        let mut cancelled = Vec::new();
+        for (key, tick) in self.shard.table.pending_keys() {
+            if let Some(payload) = self.cancel(key) {
+                cancelled.push((key, tick, payload));
+            }
+        }
+        cancelled
+    }
+
     /// Like [`cancel`](Self::cancel), for the handle that holds the node.
     #[inline]
     pub(crate) fn cancel_held(self, index: u32) -> Option<T> {

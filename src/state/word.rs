@@ -41,7 +41,7 @@ pub(crate) enum Moved {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// File it as it is.
+    /// The entry is the timer's: insert it as it is.
     Current,
     /// The deadline was pulled in: insert an entry with this mark and the node's deadline instead.
     Pulled { mark: u32 },

@@ -2,7 +2,7 @@
 //!
 //! A thread that touches an engine for the first time takes the lowest free number and keeps it until
 //! it ends; then the number goes to the next thread that asks. A slot therefore names at most one live
-//! thread at a time, which is what makes a thread state (see `node::magazine` and `shard::thread state`) single-writer,
+//! thread at a time, which is what makes a thread state (see `node::magazine` and `shard::handle`) single-writer,
 //! and a thread state left behind by a dead thread is simply inherited: nothing in it is lost.
 //!
 //! The lock below is taken once when a thread arrives and once when it ends, never in between. No thread allocates, or
@@ -47,7 +47,7 @@ impl Lease {
     fn take() -> Self {
         let mut room = BinaryHeap::new();
         loop {
-            // The mutex orders everything the slot's last thread did with its threads before what the next one does.
+            // The mutex orders everything that the slot's last thread did with its thread states before what the next one does.
             let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(Reverse(slot)) = pool.free.pop() {
                 return Self(slot);

@@ -3,6 +3,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `manual` | what needs no real time: each invariant of the design's list that a manual clock can show |
+//! | `cancel_all` | all pending timers cancelled in one call |
 //! | `handles` | owned handles, weak timers, guards: who keeps an engine |
 //! | `periodic` | periodic timers on every front: steps, interruptions, policies, users' code |
 //! | `long_uptime` | years of a server's life on a manual clock, judged by books of its own |
@@ -27,6 +28,7 @@ mod support {
     pub(crate) mod ticks;
 }
 
+mod cancel_all;
 mod handles;
 mod long_uptime;
 mod manual;

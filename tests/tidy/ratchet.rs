@@ -16,6 +16,7 @@ const LINES: &[(usize, &str)] = &[
         9,
         "a wake that is stopped half-way, for a test of the parker",
     ),
+    (28, "Timer::cancel_all"),
 ];
 
 #[test]
