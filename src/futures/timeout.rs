@@ -130,7 +130,19 @@ impl<F> From<Timeout<F>> for Timeout<F, SleepError> {
 }
 
 impl<F, E> Timeout<F, E> {
-    fn new(future: F, sleep: Sleep<E>) -> Self {
+    /// Gives a future until a sleep is over.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Timeout, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let answer = Timeout::new(async { 17 }, timer.sleep(Duration::from_secs(5)));
+    /// # drop(answer);
+    /// # Ok(()) }
+    /// ```
+    pub const fn new(future: F, sleep: Sleep<E>) -> Self {
         Self {
             future,
             sleep,

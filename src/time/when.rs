@@ -125,10 +125,22 @@ impl When {
         self.with_slack(Duration::ZERO)
     }
 
-    /// Adds the slack of a long delay, unless the caller has chosen one or none: a thousandth, at most 10 ms.
+    /// Returns the same with the slack of a [`timeout`](crate::timeout()): a delay of a second or more may be late by a
+    /// thousandth of itself, 10 ms at most. A slack that was chosen stays, and so does [`exact`](Self::exact); a point in
+    /// time has none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::When;
+    ///
+    /// let ms = Duration::from_millis;
+    /// assert_eq!(When::from(ms(5000)).with_usual_slack(), When::from(ms(5000)).with_slack(ms(5)));
+    /// assert_eq!(When::from(ms(500)).with_usual_slack(), When::from(ms(500)));
+    /// ```
     #[cfg(feature = "futures")]
     #[inline]
-    pub(crate) fn with_usual_slack(self) -> Self {
+    #[must_use]
+    pub fn with_usual_slack(self) -> Self {
         match self.0 {
             Kind::After(Grid::EXACT, delay) if delay.as_secs() > 0 => {
                 self.with_slack((delay / 1000).min(Duration::from_millis(10)))

@@ -4,6 +4,7 @@
 //! take no atomic. All of them together have one [`Sleep`], which is armed for the earliest deadline while a task
 //! waits: a million items cost the engine one timer.
 
+use crate::engine::{cooperate, current};
 use crate::quietly;
 use std::fmt;
 use std::future::poll_fn;
@@ -16,7 +17,7 @@ use tickwheel::{
 
 /// Items that come out when their time has come: to be polled by one task, for any runtime.
 ///
-/// Made by [`new`](Self::new) on the process's shared engine, and by [`on`](Self::on) on one of your own. It is
+/// Made by [`new`](Self::new) on the runtime's engine or the process's, and by [`on`](Self::on) on one of your own. It is
 /// what `tokio-util` has under the same name, without its tick: items come out in the order of their deadlines, never
 /// early, and within the engine's tick. Of a tick with more than 16 384 items, and of as many overdue ones, the rest
 /// takes turns with what is due later: see [`Budget`](tickwheel::Budget). With the feature `stream` it is a `Stream`.
@@ -92,6 +93,8 @@ pub struct DelayQueue<T> {
     sleep: Sleep<SleepError>,
     /// The sleep is under way, with the waker of the latest poll.
     waiting: bool,
+    /// The engine is the runtime's, which may shut down before.
+    is_runtimes: bool,
     /// The engine's clock as it was read last: what was due then is due.
     now: Time,
     /// Of the task that found the queue empty.
@@ -99,18 +102,17 @@ pub struct DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue on the process's shared engine.
+    /// An empty queue on the engine of the runtime that this is called in, or on the process's; see
+    /// [`time`](crate::time). It outlives the runtime: it goes on by the process's then.
     ///
     /// # Panics
     ///
     /// As [`sleep()`](tickwheel::sleep()).
     pub fn new() -> Self {
-        #[cfg(feature = "test-util")]
-        if let Some(timer) = crate::test::engine() {
-            return Self::on(&timer);
+        Self {
+            is_runtimes: true,
+            ..Self::on(&current())
         }
-        let timer = tickwheel::global();
-        Self::on(timer.unwrap_or_else(|error| panic!("the shared engine cannot be built: {error}")))
     }
 
     /// As [`new`](Self::new), with room for so many items: inserting them allocates nothing but wheel.
@@ -145,6 +147,7 @@ impl<T> DelayQueue<T> {
             items,
             sleep,
             waiting: false,
+            is_runtimes: false,
             now: Time::ZERO,
             idle: None,
         }
@@ -277,6 +280,10 @@ impl<T> DelayQueue<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Expired<T>, SleepError>>> {
+        cooperate(cx, |cx| self.poll_items(cx))
+    }
+
+    fn poll_items(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, SleepError>>> {
         loop {
             if self.items.is_empty() {
                 self.wait_for_an_item(cx.waker());
@@ -292,7 +299,11 @@ impl<T> DelayQueue<T> {
             let ended = self.sleep.poll_sleep(cx);
             self.waiting = ended.is_pending();
             if let Err(error) = ready!(ended) {
-                return Poll::Ready(Some(Err(error)));
+                if !std::mem::take(&mut self.is_runtimes) {
+                    return Poll::Ready(Some(Err(error)));
+                }
+                // Times of both engines lie on the machine's clock.
+                self.sleep = tickwheel::sleep(next).into();
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Limits of time as methods of futures and streams.
 
-use crate::time::Instant;
+use crate::time::{Instant, Timeout};
 use std::future::Future;
-use tickwheel::{Timeout, When};
+use tickwheel::When;
 
 /// Adds [`timeout`](Self::timeout) and [`timeout_at`](Self::timeout_at) to every future.
 ///
@@ -20,9 +20,9 @@ use tickwheel::{Timeout, When};
 /// # });
 /// ```
 pub trait FutureExt: Future + Sized {
-    /// Gives the future so long, or until then; see [`tickwheel::timeout`].
+    /// Gives the future so long, or until then; see [`time::timeout`](crate::time::timeout()).
     fn timeout(self, limit: impl Into<When>) -> Timeout<Self> {
-        tickwheel::timeout(limit, self)
+        Timeout::new(self, limit.into())
     }
 
     /// Gives the future until `deadline`.

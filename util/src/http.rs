@@ -38,12 +38,12 @@ pub struct StatusTimeoutLayer {
 }
 
 impl StatusTimeoutLayer {
-    /// By the process's shared engine.
+    /// By the runtime's engine, or the process's; see [`time`](crate::time).
     pub const fn new(status: StatusCode, limit: Duration) -> Self {
         Self {
             status,
             limit,
-            engine: Engine::Shared,
+            engine: Engine::Runtimes,
         }
     }
 
@@ -141,12 +141,12 @@ pub struct IdleBodyLayer {
 }
 
 impl IdleBodyLayer {
-    /// By the process's shared engine.
+    /// By the runtime's engine, or the process's; see [`time`](crate::time).
     pub const fn new(limit: Duration) -> Self {
         Self {
             limit,
             whole: None,
-            engine: Engine::Shared,
+            engine: Engine::Runtimes,
         }
     }
 
@@ -233,7 +233,7 @@ where
 pub struct IdleRequestBodyLayer(IdleBodyLayer);
 
 impl IdleRequestBodyLayer {
-    /// By the process's shared engine.
+    /// By the runtime's engine, or the process's; see [`time`](crate::time).
     pub const fn new(limit: Duration) -> Self {
         Self(IdleBodyLayer::new(limit))
     }

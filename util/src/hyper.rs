@@ -29,9 +29,9 @@ use tickwheel::{Sleep, SleepError, Timer};
 pub struct HyperTimer(Engine);
 
 impl HyperTimer {
-    /// On the process's shared engine.
+    /// On the runtime's engine, or the process's; see [`time`](crate::time).
     pub const fn new() -> Self {
-        Self(Engine::Shared)
+        Self(Engine::Runtimes)
     }
 
     /// On an engine of your own.

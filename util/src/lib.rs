@@ -10,17 +10,17 @@
 //! | `hyper` | `HyperTimer`: header-read, keep-alive and ping timeouts of hyper's connections |
 //! | `tower` | `TimeoutLayer`: how long a request may take; `RetryLayer`: once more, after a pause |
 //! | `http` | `StatusTimeoutLayer`: answers late requests itself; `IdleBodyLayer`, `IdleRequestBodyLayer`: how long a body may pause |
-//! | `tokio`, `smol` | tasks of the runtime that turn an engine's shards, in place of its workers |
+//! | `tokio` | [`time`] by an engine of the runtime's own, which it turns itself; tasks that turn other engines |
+//! | `smol` | tasks of the runtime that turn an engine's shards, in place of its workers |
 //! | `test-util` | `test`: virtual time for tests of async code |
 //! | `quinn` | `QuinnRuntime`: the timers of QUIC connections |
 //!
-//! Each works on any runtime, by the process's shared engine or by a [`Timer`](tickwheel::Timer) of your own;
-//! `LocalSleeps` by a timer of its thread.
+//! Each works on any runtime, by the runtime's engine (see [`time`]), by the process's, or by a
+//! [`Timer`](tickwheel::Timer) of your own; `LocalSleeps` by a timer of its thread.
 
 mod delay_queue;
 #[cfg(any(feature = "smol", feature = "tokio"))]
 mod driving;
-#[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 mod engine;
 mod ext;
 #[cfg(feature = "http")]

@@ -38,11 +38,11 @@ pub struct QuinnRuntime<R> {
 }
 
 impl<R: Runtime> QuinnRuntime<R> {
-    /// With timers of the process's shared engine.
+    /// With timers of the runtime's engine, or the process's; see [`time`](crate::time).
     pub fn new(runtime: R) -> Self {
         Self {
             inner: Arc::new(runtime),
-            engine: Engine::Shared,
+            engine: Engine::Runtimes,
         }
     }
 

@@ -85,13 +85,13 @@ pub struct RetryLayer<P, C> {
 }
 
 impl<P, C> RetryLayer<P, C> {
-    /// By the process's shared engine.
+    /// By the runtime's engine, or the process's; see [`time`](crate::time).
     pub const fn new(backoff: Backoff, again: P, clone: C) -> Self {
         Self {
             backoff,
             again,
             clone,
-            engine: Engine::Shared,
+            engine: Engine::Runtimes,
         }
     }
 

@@ -1,6 +1,7 @@
 //! `Stream` for what gives one thing after the other, and limits of time for streams.
 
 use crate::DelayQueue;
+use crate::engine::RuntimeSleep;
 use crate::time;
 use futures_core::Stream;
 use pin_project_lite::pin_project;
@@ -8,7 +9,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tickwheel::{Elapsed, Expired, Interval, Sleep, SleepError, Time};
+use tickwheel::{Elapsed, Expired, Interval, SleepError, Time};
 
 /// Turns an interval into a `Stream`: one tick after the other, without an end.
 ///
@@ -116,7 +117,7 @@ pub trait StreamExt: Stream + Sized {
     fn timeout(self, limit: Duration) -> TimeoutStream<Self> {
         TimeoutStream {
             stream: self,
-            sleep: tickwheel::sleep(limit),
+            sleep: RuntimeSleep::new(limit),
             limit,
             is_over: false,
         }
@@ -148,7 +149,7 @@ pub trait StreamExt: Stream + Sized {
     fn throttle(self, pause: Duration) -> Throttle<Self> {
         Throttle {
             stream: self,
-            sleep: tickwheel::sleep(Duration::ZERO),
+            sleep: RuntimeSleep::new(Duration::ZERO),
             pause,
         }
     }
@@ -163,7 +164,7 @@ pub trait StreamExt: Stream + Sized {
     #[track_caller]
     fn chunks_timeout(self, most: usize, limit: Duration) -> ChunksTimeout<Self> {
         assert!(most > 0, "a chunk has room for one item at least");
-        let sleep = tickwheel::sleep(limit);
+        let sleep = RuntimeSleep::new(limit);
         ChunksTimeout {
             stream: self,
             items: Vec::new(),
@@ -184,7 +185,7 @@ pin_project! {
     pub struct TimeoutStream<S> {
         #[pin]
         stream: S,
-        sleep: Sleep,
+        sleep: RuntimeSleep,
         limit: Duration,
         // This pause has been told.
         is_over: bool,
@@ -206,7 +207,7 @@ impl<S: Stream> Stream for TimeoutStream<S> {
         if *this.is_over {
             return Poll::Pending;
         }
-        ready!(Pin::new(this.sleep).poll(cx));
+        ready!(this.sleep.poll(cx));
         *this.is_over = true;
         Poll::Ready(Some(Err(Elapsed)))
     }
@@ -260,7 +261,7 @@ pin_project! {
     pub struct Throttle<S> {
         #[pin]
         stream: S,
-        sleep: Sleep,
+        sleep: RuntimeSleep,
         pause: Duration,
     }
 }
@@ -270,7 +271,7 @@ impl<S: Stream> Stream for Throttle<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = self.project();
-        ready!(Pin::new(&mut *this.sleep).poll(cx));
+        ready!(this.sleep.poll(cx));
         let item = ready!(this.stream.poll_next(cx));
         if item.is_some() {
             this.sleep.reset(*this.pause);
@@ -292,7 +293,7 @@ pin_project! {
         stream: S,
         items: Vec<S::Item>,
         most: usize,
-        sleep: Sleep,
+        sleep: RuntimeSleep,
         limit: Duration,
         // The stream has ended.
         is_over: bool,
@@ -335,7 +336,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         while !*this.is_over {
             if taken == MOST_PER_POLL {
                 cx.waker().wake_by_ref();
-                ready!(Pin::new(&mut *this.sleep).poll(cx));
+                ready!(this.sleep.poll(cx));
                 return Poll::Ready(Some(std::mem::take(this.items)));
             }
             match this.stream.as_mut().poll_next(cx) {
@@ -354,7 +355,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                     if this.items.is_empty() {
                         return Poll::Pending;
                     }
-                    ready!(Pin::new(&mut *this.sleep).poll(cx));
+                    ready!(this.sleep.poll(cx));
                     return Poll::Ready(Some(std::mem::take(this.items)));
                 }
             }

@@ -1,4 +1,4 @@
-//! The names and shapes of `tokio::time`, over tickwheel's shared engine: `use tickwheel_util::time` in place of
+//! The names and shapes of `tokio::time`, over tickwheel's engines: `use tickwheel_util::time` in place of
 //! `use tokio::time` is all that a program changes.
 //!
 //! | item | what differs from tokio |
@@ -10,6 +10,19 @@
 //! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does |
 //!
 //! `pause`, `advance` and `resume` are missing: the module `test` has virtual time.
+//!
+//! # Whose timers
+//!
+//! With the feature `tokio`, in a runtime of tokio: that runtime's. The first sleep gives it an engine of one shard,
+//! which one of its tasks turns, so that a timer that fires costs no switch between threads; both go with the runtime.
+//! What is made in a runtime and outlives it goes on by the process's engine, without a task's help. The
+//! module `tokio` says what a runtime needs. Elsewhere, on smol for example, which cannot be asked for
+//! "the" executor: the process's, which has workers.
+//!
+//! # Tasks that never wait
+//!
+//! With the feature `tokio` a loop over what is ready at once yields to other tasks now and then, by the budget that
+//! tokio gives to each task, as with `tokio::time`. On other runtimes it does not, as their own timers do not.
 //!
 //! # Panics
 //!
@@ -27,11 +40,13 @@
 //! ```
 
 mod instant;
+mod timeout;
 
 pub use instant::Instant;
 pub use std::time::Duration;
-pub use tickwheel::Timeout;
+pub use timeout::Timeout;
 
+use crate::engine::{RuntimeSleep, cooperate};
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -52,7 +67,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
-        sleep: tickwheel::sleep(deadline),
+        sleep: RuntimeSleep::new(deadline),
         deadline,
     }
 }
@@ -61,7 +76,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep {
-    sleep: tickwheel::Sleep,
+    sleep: RuntimeSleep,
     deadline: Instant,
 }
 
@@ -89,18 +104,18 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        Pin::new(&mut self.sleep).poll(cx)
+        cooperate(cx, |cx| self.sleep.poll(cx))
     }
 }
 
-/// Gives a future so long; see [`tickwheel::timeout`].
+/// Gives a future so long.
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    tickwheel::timeout(duration, future)
+    Timeout::new(future.into_future(), duration.into())
 }
 
-/// Gives a future until `deadline`; see [`tickwheel::timeout`].
+/// Gives a future until `deadline`.
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    tickwheel::timeout(deadline, future)
+    Timeout::new(future.into_future(), deadline.into())
 }
 
 /// Ticks at once, and then once per `period`.

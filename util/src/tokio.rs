@@ -1,32 +1,34 @@
-//! Timers that fire cost a thread switch less where tasks of tokio turn the engine's shards.
+//! Engines that tasks of tokio turn, so that a timer that fires costs no switch between threads.
 //!
-//! One line at the start of the program makes the free functions [`sleep`](tickwheel::sleep()),
-//! [`timeout`](tickwheel::timeout) and [`interval`](tickwheel::interval) use no thread of their own:
+//! [`time`](crate::time) and what this crate builds on it need nothing of this module: with the feature `tokio` each
+//! runtime has an engine of its own, of one shard, that one of its tasks turns. The first sleep makes it, and it goes
+//! with the runtime.
 //!
-//! ```
-//! # tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(async {
-//! tickwheel_util::tokio::drive_shared()?;
-//! tickwheel::sleep(std::time::Duration::from_millis(5)).await;
-//! # std::io::Result::Ok(()) }).unwrap();
-//! ```
+//! [`drive`] does the same for an engine of yours, and [`drive_shared`] for the one of tickwheel's free functions and of
+//! closures.
 //!
 //! * Any thread may schedule and cancel as before. A timer that comes before all others wakes the task.
-//! * The runtime needs `enable_io` on Linux, where a `timerfd` wakes the task; elsewhere `enable_time`.
-//! * Closures and handlers run inside of the task, so they must not block.
+//! * On Linux a `timerfd` wakes the task, for which the runtime needs `enable_io`; elsewhere it needs `enable_time`. The
+//!   engine of a runtime without it has a worker, that is a thread. tokio tells by a panic only, which is caught, and
+//!   prints its message once per runtime. A program built with `panic = "abort"` ends there.
 //! * While the runtime's threads are all busy, or a current-thread runtime is outside of `block_on`, timers wait, as
-//!   tokio's own do. A program with both kinds of user gives closures an engine of their own.
-//! * When the runtime shuts down, or a task is aborted, the engine's workers take over. Nothing is lost. Then another
-//!   runtime may drive it; a second one beside the first is refused, and its sleeps work all the same.
+//!   tokio's own do.
+//! * When the runtime shuts down, or a task is aborted, the workers of an engine of yours take over. Nothing is lost.
 
 use crate::driving::{Alarm, Driving, shared};
-use ::tokio::runtime::Handle;
+use ::tokio::runtime::{Handle, Id};
 use ::tokio::task::JoinHandle;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tickwheel::{Timer, TurnError};
+use tickwheel::{Builder, Pinning, Timer, TimerTask, TurnError};
 
 /// Spawns a task for each shard of an engine, which turns it in place of its worker.
 ///
@@ -49,11 +51,22 @@ pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<T
         .collect())
 }
 
-/// Drives the process's shared engine; see [`drive`].
+/// Drives the process's shared engine, which closures and tickwheel's free functions use; see [`drive`].
+///
+/// Do not let a runtime drive it that has tasks which block, or that is not the only one: **the timers of the whole
+/// process wait for that one task**, those of other runtimes and threads included, where each runtime's own engine, which
+/// [`time`](crate::time) uses, makes nobody else wait. And closures run inside of the task, so they must not block.
 ///
 /// If no library has asked for the engine yet it gets one shard, which one task turns. A program
 /// that needs more calls [`build_global`](tickwheel::Builder::build_global) before, with as many shards as it wants
-/// tasks.
+/// tasks. A second runtime beside the first is refused; its sleeps work all the same.
+///
+/// ```
+/// # tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(async {
+/// tickwheel_util::tokio::drive_shared()?;
+/// tickwheel::sleep(std::time::Duration::from_millis(5)).await;
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 ///
 /// # Errors
 ///
@@ -64,6 +77,89 @@ pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<T
 /// Like [`drive`].
 pub fn drive_shared() -> io::Result<Vec<JoinHandle<TurnError>>> {
     drive(shared()?)
+}
+
+/// The engines of the runtimes that have asked for one and run.
+static ENGINES: LazyLock<Mutex<HashMap<Id, Timer>>> = LazyLock::new(Mutex::default);
+
+thread_local! {
+    /// The runtime whose engine this thread used last.
+    static LATEST: RefCell<Option<(Id, Timer)>> = const { RefCell::new(None) };
+}
+
+/// Calls `make` with the engine of the runtime that the thread is in, if it is in one.
+pub(crate) fn with_engine<R>(make: impl FnOnce(&Timer) -> R) -> Option<R> {
+    let runtime = Handle::try_current().ok()?;
+    let id = runtime.id();
+    let made = LATEST.try_with(|latest| {
+        let is_latest = |(of, timer): &(Id, Timer)| *of == id && !timer.is_stopped();
+        if !latest.borrow().as_ref().is_some_and(is_latest) {
+            let before = latest.replace(Some((id, engine_of(&runtime, id))));
+            // Perhaps the last one of its engine: that wakes tasks.
+            drop(before);
+        }
+        latest.borrow().as_ref().map(|(_, timer)| make(timer))
+    });
+    // A thread that ends has no thread-locals any more.
+    made.ok().flatten()
+}
+
+#[cold]
+fn engine_of(runtime: &Handle, id: Id) -> Timer {
+    if let Some(timer) = engines().get(&id) {
+        return timer.clone();
+    }
+    let builder = Builder::new().shards(1).pinning(Pinning::Off);
+    let timer = builder
+        .thread_name("tickwheel-tokio")
+        .build()
+        .expect("these settings are in range");
+    // Before another thread sees the engine, which would start its worker.
+    let driving = || Driving::all(&timer).ok()?.pop();
+    let driving = catch_unwind(AssertUnwindSafe(driving)).unwrap_or_default();
+    match engines().entry(id) {
+        Entry::Occupied(first) => return first.get().clone(),
+        Entry::Vacant(entry) => _ = entry.insert(timer.clone()),
+    }
+    let task = RuntimesTask {
+        id,
+        timer: timer.clone(),
+        driving,
+    };
+    runtime.spawn(task);
+    timer
+}
+
+fn engines() -> MutexGuard<'static, HashMap<Id, Timer>> {
+    ENGINES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The task that turns a runtime's engine, and stops it when the runtime drops its tasks.
+struct RuntimesTask {
+    id: Id,
+    timer: Timer,
+    /// Missing where the runtime has no driver for the alarm: then a worker turns the engine.
+    driving: Option<Driving<TimerTask, TokioAlarm>>,
+}
+
+impl Future for RuntimesTask {
+    type Output = TurnError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
+        match &mut self.driving {
+            Some(driving) => Pin::new(driving).poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for RuntimesTask {
+    fn drop(&mut self) {
+        let timer = engines().remove(&self.id);
+        drop(timer);
+        // Before its shard goes to a worker. Its sleeps go on elsewhere, or their tasks end as well.
+        crate::quietly(|| drop(self.timer.stop()));
+    }
 }
 
 /// Has tokio call a waker when the thread has run the tasks that are ready.

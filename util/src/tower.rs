@@ -31,11 +31,11 @@ pub struct TimeoutLayer {
 }
 
 impl TimeoutLayer {
-    /// By the process's shared engine.
+    /// By the runtime's engine, or the process's; see [`time`](crate::time).
     pub const fn new(limit: Duration) -> Self {
         Self {
             limit,
-            engine: Engine::Shared,
+            engine: Engine::Runtimes,
         }
     }
 
