@@ -9,6 +9,7 @@
 //! Three words hold two shared references and a number, or a sender and a message: most timeouts. Four words
 //! would make every node of the table larger, which costs a cache line more than it saves in boxes.
 
+use crate::contain;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -147,9 +148,17 @@ impl TimerTask {
             // SAFETY: the function's contract; a waker is small.
             unsafe { storage.cast::<Waker>().read() }.wake();
         }
+        /// # Safety
+        ///
+        /// Like [`wake`].
+        unsafe fn drop_waking(storage: *mut Storage) {
+            // Another task may be dropped because of a panic, or next in a list.
+            // SAFETY: the function's contract.
+            contain::catch_and_log("a waker", || unsafe { wake(storage) });
+        }
         const WAITING: &Vtable = &Vtable {
             run: wake,
-            drop: wake,
+            drop: drop_waking,
             again: None,
             waits: true,
         };
