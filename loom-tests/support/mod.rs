@@ -17,7 +17,6 @@ pub(crate) mod watched;
 pub(crate) mod weakened;
 
 pub(crate) use loom::cell::UnsafeCell;
-pub(crate) use loom::sync::Mutex;
 
 /// Memory that loom must see freed exactly once in each execution.
 #[derive(Debug)]

@@ -105,6 +105,11 @@ pub(crate) fn started() -> usize {
     STARTED.get()
 }
 
+/// Returns the number of the calling thread, from 1 on.
+pub(crate) fn thread_number() -> u64 {
+    ME.with(Cell::get) as u64 + 1
+}
+
 /// Starts a thread of a model.
 pub(crate) fn spawn<R: 'static>(body: impl FnOnce() -> R + 'static) -> loom::thread::JoinHandle<R> {
     if STARTED.get() == 0 {

@@ -1,12 +1,12 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
 use super::builder::Builder;
-use super::driven::Seat;
 use super::hold;
 use super::inner::{EngineOwner, EngineStatus, Handler, Inner, ShardWorker};
 use super::lifecycle::Lifecycle;
 use super::pinning;
 use super::routing::Router;
+use super::seat::Seat;
 use super::settings::IdleStrategy;
 use super::shard_worker::{self, Executor, through_executor};
 use super::task::TimerTask;
@@ -15,7 +15,6 @@ use crate::contain::Contained;
 use crate::park::parker::Parker;
 use crate::shard::{Limit, Owner, ShardHandle};
 use crate::sync::atomic::AtomicU64;
-use crate::sync::process;
 use crate::time::{TickRate, TimeSource};
 use crate::types::error::MAX_SHARDS;
 use crate::types::{BuildError, Expired};
@@ -23,9 +22,6 @@ use crate::wheel::AnyWheel;
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-
-/// Names engines; 0 means none.
-static NEXT_ENGINE: process::AtomicU64 = process::AtomicU64::new(1);
 
 impl Builder {
     /// Builds an engine whose timers are closures, run on the workers.
@@ -214,8 +210,6 @@ impl Builder {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;
         }
-        // ORDERING: Relaxed: only the number matters.
-        let id = NEXT_ENGINE.fetch_add(1, process::Ordering::Relaxed);
         let handles: Box<[_]> = workers
             .iter()
             .map(|it| Arc::clone(&it.owner.handle))
@@ -227,7 +221,6 @@ impl Builder {
             router: Router::new(self.routing, handles.len()),
             status: EngineStatus::new(handles.len()),
             handles,
-            id,
             budget: self.settings.budget,
             slack: self.settings.slack,
             idle: self.idle,

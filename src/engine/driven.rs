@@ -6,55 +6,14 @@
 
 use super::inner::{EngineOwner, Inner, Phase, ShardWorker};
 use super::settings::Drive;
-use super::shard_worker::{HandlerScope, is_inside};
 use super::timer::Timer;
 use super::worker;
 use crate::contain;
-use crate::park::parker::Unparker;
 use crate::shard::PinState;
-use crate::sync::process::{AtomicBool, Ordering};
 use crate::types::TurnError;
-use atomic_waker::AtomicWaker;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
-
-/// Wakes a shard's worker or task, and says whether a [`DrivenShard`] has it.
-pub(super) struct Seat {
-    /// Written under the lifecycle's lock.
-    driven: AtomicBool,
-    waker: AtomicWaker,
-    unparker: Unparker,
-}
-
-impl Seat {
-    pub(super) fn new(unparker: Unparker) -> Self {
-        Self {
-            driven: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
-            unparker,
-        }
-    }
-
-    /// Wakes the shard's worker or task; returns whether that did not panic.
-    pub(super) fn wake(&self) -> bool {
-        self.unparker.wake();
-        contain::catch_and_log("the waker of a driven shard", || self.waker.wake()).is_some()
-    }
-
-    /// Returns whether a `DrivenShard` has the shard, or waits for it.
-    #[inline]
-    pub(super) fn is_driven(&self) -> bool {
-        // ORDERING: Relaxed: written before a turn is requested, and a worker reads it after a turn; others hold the
-        // lock.
-        self.driven.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_driven(&self, driven: bool) {
-        // ORDERING: Relaxed: as above.
-        self.driven.store(driven, Ordering::Relaxed);
-    }
-}
 
 /// A shard of an engine that its holder turns in place of the shard's worker, made by [`Timer::drive_shard`].
 ///
@@ -146,8 +105,11 @@ impl<T: Send + 'static> Timer<T> {
                 Err(TurnError::Failed { .. }) => continue,
                 borrowed => borrowed?,
             };
-            let _inside = HandlerScope::enter(inner.id);
-            match contain::call(|| shard.fire_until(inner, None)) {
+            let turned = contain::call(|| {
+                let _inside = inner.seats[number].enter();
+                shard.fire_until(inner, None)
+            });
+            match turned {
                 Ok(turned) => {
                     fired += turned;
                     inner.give_back(shard);
@@ -183,12 +145,13 @@ impl<T: Send + 'static> DrivenShard<T> {
         let (engine, number) = (&*self.engine, self.shard);
         engine.may_drive()?;
         // Before the turn announces its sleep: a producer that sees the sleep finds this waker.
-        engine.seats[number].waker.register(waker);
+        engine.seats[number].set_waker(waker);
         let mut shard = engine.borrow(number)?;
         shard.wake = self.wake;
-        let inside = HandlerScope::enter(engine.id);
-        let turned = contain::call(|| worker::turn_driven(engine, &mut shard));
-        drop(inside);
+        let turned = contain::call(|| {
+            let _inside = engine.seats[number].enter();
+            worker::turn_driven(engine, &mut shard)
+        });
         match turned {
             Ok(pause) => {
                 engine.give_back(shard);
@@ -202,7 +165,7 @@ impl<T: Send + 'static> DrivenShard<T> {
 impl<T: Send + 'static> Inner<T> {
     /// Says why the calling thread cannot drive a shard. Takes no lock: a fork may have copied it in other hands.
     fn may_drive(&self) -> Result<(), TurnError> {
-        if is_inside(self.id) {
+        if self.is_inside() {
             return Err(TurnError::InsideHandler);
         }
         if self.status.is_forked() {
@@ -315,7 +278,7 @@ impl<T: Send + 'static> Inner<T> {
 
 impl<T: Send + 'static> Drop for DrivenShard<T> {
     fn drop(&mut self) {
-        drop(self.engine.seats[self.shard].waker.take());
+        self.engine.seats[self.shard].forget_waker();
         self.engine.release(self.shard);
     }
 }

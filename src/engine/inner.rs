@@ -3,13 +3,13 @@
 //! An engine owns its shards' workers while they have no thread, a worker owns its handler, and a handler is given the
 //! engine: these types name each other, so they stand in one file, and what they do in files of their own.
 
-use super::driven::Seat;
 use super::events;
 use super::hooks::Hooks;
 use super::lifecycle::Lifecycle;
 use super::pinning::Starvation;
 use super::retired::TimerCount;
 use super::routing::Router;
+use super::seat::Seat;
 use super::settings::{Drive, IdleStrategy};
 use crate::contain::Contained;
 use crate::park::parker::Parker;
@@ -33,8 +33,6 @@ pub(super) struct Inner<T> {
     pub(super) source: TimeSource,
     pub(super) router: Router,
     pub(super) status: EngineStatus,
-    /// Names the engine in the thread-local that says which engine's handlers run on this thread.
-    pub(super) id: u64,
     pub(super) budget: Budget,
     pub(super) slack: Duration,
     pub(super) idle: IdleStrategy,
@@ -154,6 +152,12 @@ impl<T> Inner<T> {
     ) -> Option<R> {
         let handle = self.handle(key)?;
         Some(slot::with(|slot| f(handle.producer(slot))))
+    }
+
+    /// Returns whether the calling thread turns or ends one of the shards: an engine must not be stopped or turned from
+    /// its own handlers, destructors and hooks, because it would wait for itself.
+    pub(super) fn is_inside(&self) -> bool {
+        self.seats.iter().any(|seat| seat.is_inside())
     }
 
     /// Makes every shard turn now.

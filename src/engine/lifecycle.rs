@@ -8,12 +8,12 @@ use super::events;
 use super::hooks::{self, WorkerFailure};
 use super::inner::{EngineOwner, Inner, Phase, ShardWorker, Shutdown};
 use super::settings::Drive;
-use super::shard_worker::{HandlerScope, is_inside};
 use super::worker;
 use crate::contain;
+use crate::sync::lock::{Condvar, Mutex, MutexGuard};
 use crate::sync::process::{AtomicBool, AtomicUsize, Ordering};
 use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Engines alive in this process; many of them are usually a mistake.
@@ -120,8 +120,10 @@ impl<T> Inner<T> {
         hooks::tell("the failure hook", hook, &failure);
     }
 
-    /// Closes a shard, after a panic if it has `driven` to one, and keeps what it returns for `stop`.
+    /// Closes a shard, after a panic if it has `driven` to one, and keeps what it returns for `stop`. Hooks and
+    /// destructors that are called here are inside of the engine.
     fn end_shard(&self, shard: ShardWorker<T>, driven: Result<(), String>) {
+        let _inside = self.seats[shard.shard].enter();
         if let Err(message) = driven {
             self.fail(&shard, message);
         }
@@ -151,43 +153,49 @@ impl<T> Inner<T> {
         if self.status.is_forked() {
             return;
         }
-        let unfired = {
-            let mut state = self.lifecycle.lock();
-            state.abandoned = true;
-            std::mem::take(&mut state.unfired)
-        };
-        self.begin_end(Phase::Stopped);
+        let mut state = self.lifecycle.lock();
+        state.abandoned = true;
+        let unfired = std::mem::take(&mut state.unfired);
+        self.begin_end(state, Phase::Stopped);
         contain::drop_each("a timer's payload", unfired);
     }
 
-    /// Tells the workers to end, and ends the shards that have no thread on this one.
-    fn begin_end(&self, phase: Phase) {
-        let idle: Vec<_> = {
-            let mut state = self.lifecycle.lock();
-            self.status.set(phase);
-            self.stop_if_ended(&state);
-            let State {
-                idle, has_worker, ..
-            } = &mut *state;
-            // A worker that waits for its shard takes it itself, and fires what the phase asks for.
-            let ends_here = |(_, has_worker): &(_, &bool)| phase == Phase::Stopped || !**has_worker;
-            idle.iter_mut()
-                .zip(&*has_worker)
-                .filter(ends_here)
-                .filter_map(|(it, _)| it.take())
-                .collect()
-        };
+    /// Goes on to `phase`: tells workers and drivers to end, and ends the shards that have no thread on this one.
+    ///
+    /// No `DrivenShard` has its shard from then on: what fires must not wait for a task, because the caller may be what
+    /// keeps it from running. All of it under one lock, with which a shard is claimed as well.
+    fn begin_end(&self, mut state: MutexGuard<'_, State<T>>, phase: Phase) {
+        self.status.set(phase);
+        self.stop_if_ended(&state);
+        self.seats.iter().for_each(|seat| seat.set_driven(false));
+        let State {
+            idle, has_worker, ..
+        } = &mut *state;
+        // A worker that waits for its shard takes it itself, and fires what the phase asks for.
+        let ends_here = |(_, has_worker): &(_, &bool)| phase == Phase::Stopped || !**has_worker;
+        let idle: Vec<_> = idle
+            .iter_mut()
+            .zip(&*has_worker)
+            .filter(ends_here)
+            .filter_map(|(it, _)| it.take())
+            .collect();
+        self.lifecycle.changed.notify_all();
+        drop(state);
         self.request_turns();
+        // Also those that have announced no sleep: a driver comes once more, and is told.
+        self.seats.iter().for_each(|seat| _ = seat.wake());
         idle.into_iter().for_each(|shard| self.end_here(shard));
     }
 
     /// Ends a shard that has no thread on this one, as the engine's phase says.
     pub(super) fn end_here(&self, mut shard: ShardWorker<T>) {
-        let _inside = HandlerScope::enter(self.id);
-        let driven = contain::call(|| match self.status.phase() {
-            Phase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
-            Phase::Draining => drop(shard.fire_until(self, None)),
-            _ => {}
+        let driven = contain::call(|| {
+            let _inside = self.seats[shard.shard].enter();
+            match self.status.phase() {
+                Phase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
+                Phase::Draining => drop(shard.fire_until(self, None)),
+                _ => {}
+            }
         });
         self.end_shard(shard, driven);
         self.lifecycle.shard_ended();
@@ -223,7 +231,7 @@ impl<T> Inner<T> {
     }
 
     pub(super) fn wait_idle(&self) {
-        if matches!(self.drive, Drive::Manual) || is_inside(self.id) {
+        if matches!(self.drive, Drive::Manual) || self.is_inside() {
             return;
         }
         if !matches!(
@@ -245,18 +253,19 @@ impl<T> Inner<T> {
 impl<T: Send + 'static> Inner<T> {
     /// Runs a worker's thread from its start to its end, but for what its handlers have left in thread-locals.
     fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
-        // To the thread's very end: what its thread-locals drop is inside, too.
-        std::mem::forget(HandlerScope::enter(engine.id));
         let number = shard.shard;
+        let (hooks, seat) = (&engine.hooks, &engine.seats[number]);
         worker::pin(&shard);
-        hooks::tell(
-            "the start hook",
-            engine.hooks.worker_start.as_ref(),
-            &number,
-        );
-        let tell_stop = || hooks::tell("the stop hook", engine.hooks.worker_stop.as_ref(), &number);
+        let inside = seat.enter();
+        hooks::tell("the start hook", hooks.worker_start.as_ref(), &number);
+        drop(inside);
+        let tell_stop = || hooks::tell("the stop hook", hooks.worker_stop.as_ref(), &number);
         let driven = loop {
-            match contain::call(|| worker::drive(&engine, &mut shard)) {
+            let driven = contain::call(|| {
+                let _inside = seat.enter();
+                worker::drive(&engine, &mut shard)
+            });
+            match driven {
                 Ok(true) => match engine.lend(shard) {
                     Some(back) => {
                         shard = back;
@@ -271,7 +280,10 @@ impl<T: Send + 'static> Inner<T> {
             }
         };
         engine.end_shard(shard, driven);
+        // The engine waits for this thread yet.
+        let inside = seat.enter();
         tell_stop();
+        drop(inside);
         let lifecycle = Arc::clone(&engine.lifecycle);
         // A caller that has waited for the end, and then drops the last `Timer`, finds no worker that keeps the engine.
         contain::drop_quietly("an engine", engine);
@@ -284,17 +296,13 @@ impl<T: Send + 'static> Inner<T> {
         mode: Shutdown,
         limit: Option<Duration>,
     ) -> Result<Vec<Unfired<T>>, StopError> {
-        if is_inside(self.id) {
+        if self.is_inside() {
             return Err(StopError::InsideHandler);
         }
         if self.status.is_forked() {
             return Err(StopError::Forked);
         }
-        if mode != Shutdown::ReturnUnfired {
-            // What fires from now on must not wait for a task: the caller may be what keeps it from running.
-            (0..self.seats.len()).for_each(|shard| self.release(shard));
-        }
-        self.begin_end(match mode {
+        let phase = match mode {
             Shutdown::ReturnUnfired => Phase::Stopped,
             Shutdown::FireAll => Phase::Firing,
             Shutdown::Drain { until } => {
@@ -303,7 +311,20 @@ impl<T: Send + 'static> Inner<T> {
                     .fetch_min(until.as_nanos(), Ordering::Relaxed);
                 Phase::Draining
             }
-        });
+        };
+        let mut state = self.lifecycle.lock();
+        if phase != Phase::Stopped
+            && matches!(self.drive, Drive::Workers)
+            && self.status.is(Phase::Started)
+        {
+            // Those of drivers get a thread, so that the limit holds. One that gets none ends on this one.
+            for shard in 0..self.seats.len() {
+                if !state.has_worker[shard] {
+                    let _ = self.spawn(&mut state, shard);
+                }
+            }
+        }
+        self.begin_end(state, phase);
         self.await_end(limit)
     }
 

@@ -13,6 +13,7 @@
 //! | `inner` | what timers, timeouts and workers share: the types that name each other; where the engine stands |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
 //! | `lifecycle` | start and end |
+//! | `seat` | who has a shard, which thread turns it, and how it is woken |
 //! | `shard_worker` | what drives one shard, on whichever thread, and what it calls: handlers, executors, wakers |
 //! | `driven` | shards that their callers turn: by hand, or as a [`DrivenShard`] |
 //! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
@@ -36,6 +37,7 @@ mod lifecycle;
 pub(crate) mod pinning;
 pub(crate) mod retired;
 mod routing;
+mod seat;
 mod settings;
 mod shard_worker;
 

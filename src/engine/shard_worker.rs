@@ -24,7 +24,6 @@ use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
 use crate::types::{Budget, Expired, RawKey, Unfired};
 use std::any::{Any, TypeId};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -419,60 +418,6 @@ fn panicked<T>(inner: &Inner<T>, counters: &Counters, report: PanicReport) {
     counters.panics.add(1);
     events::handler_panicked(&report);
     hooks::tell("the panic hook", inner.hooks.panic.as_ref(), &report);
-}
-
-// Which engines' handlers run on the calling thread.
-//
-// An engine must not be stopped or turned from there: it would wait for itself. The answer is asked for in handlers,
-// in destructors, and at a thread's very end, when thread-locals with a destructor are gone; so this one has none.
-
-/// Engines whose handlers may run inside of each other's on one thread: more are not noticed.
-const DEPTH: usize = 8;
-
-/// No engine has this number.
-const NONE: u64 = 0;
-
-thread_local! {
-    static INSIDE: Cell<[u64; DEPTH]> = const { Cell::new([NONE; DEPTH]) };
-}
-
-/// Returns whether a handler of the engine runs on this thread.
-pub(super) fn is_inside(engine: u64) -> bool {
-    // Where the system's thread-locals all have destructors it may be gone: then no handler runs.
-    INSIDE
-        .try_with(Cell::get)
-        .unwrap_or_default()
-        .contains(&engine)
-}
-
-/// Writes `new` over the first place that holds `old`, from the outermost engine on.
-fn replace(old: u64, new: u64) {
-    let _ = INSIDE.try_with(|inside| {
-        let mut engines = inside.get();
-        for engine in &mut engines {
-            if *engine == old {
-                *engine = new;
-                break;
-            }
-        }
-        inside.set(engines);
-    });
-}
-
-/// Marks the calling thread as one that runs the engine's handlers, until dropped.
-pub(super) struct HandlerScope(u64);
-
-impl HandlerScope {
-    pub(super) fn enter(engine: u64) -> Self {
-        replace(NONE, engine);
-        Self(engine)
-    }
-}
-
-impl Drop for HandlerScope {
-    fn drop(&mut self) {
-        replace(self.0, NONE);
-    }
 }
 
 #[cfg(all(test, feature = "futures", not(tickwheel_loom)))]

@@ -10,7 +10,7 @@
 //! owner reaches), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
 //! system can take back for a while), `piece` (memory past the allocator), `prefetch` (a hint to the processor),
 //! `segments` (tables whose slots never move), `slot` (small dense numbers for threads, std only), `stack` (lock-free
-//! stacks of such slots), `forks` (a count of forks), `system` (calls of Linux).
+//! stacks of such slots), `thread` (numbers of threads), `forks` (a count of forks), `system` (calls of Linux).
 
 pub(crate) mod boxed;
 #[cfg(feature = "threads")]
@@ -38,6 +38,8 @@ pub(crate) mod slot;
 pub(crate) mod stack;
 #[cfg(all(feature = "threads", target_os = "linux"))]
 pub(crate) mod system;
+#[cfg(feature = "threads")]
+pub(crate) mod thread;
 
 #[cfg(all(feature = "std", not(tickwheel_loom)))]
 pub(crate) mod atomic {
@@ -57,9 +59,9 @@ pub(crate) mod atomic {
 #[cfg(feature = "threads")]
 pub(crate) mod lock {
     #[cfg(tickwheel_loom)]
-    pub(crate) use super::explored::Mutex;
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock};
     #[cfg(not(tickwheel_loom))]
-    pub(crate) use std::sync::Mutex;
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
 }
 
 /// Atomics of process-wide statics and of the sleep itself, which loom cannot model: its atomics belong to one

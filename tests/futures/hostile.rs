@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
-use tickwheel::{Clock, Period, Sleep, SleepError, Time, Timer};
+use tickwheel::{Builder, Clock, Period, Pinning, Sleep, SleepError, Time, Timer};
 
 /// What the next such call of a waker does.
 #[derive(Default)]
@@ -89,6 +89,48 @@ fn a_drop_that_panics_ends_in_the_log() {
     rig.timer.stop().unwrap();
     assert!(matches!(poll(&mut sleeps[1], &bell), Poll::Ready(Err(_))));
     assert!(bell.rings() >= 1);
+    moods.drop.store(false, Ordering::SeqCst);
+}
+
+/// A list is dropped in one go: two panics there would end the process.
+#[test]
+fn what_a_stop_returns_may_be_dropped_whatever_its_wakers_do() {
+    let rig = Rig::new();
+    let (moods, waker) = moody();
+    let mut sleeps: Vec<_> = (0..3).map(|_| rig.timer.sleep(ms(5))).collect();
+    for sleep in &mut sleeps {
+        assert!(poll_with(sleep, &waker).is_pending());
+    }
+    moods.wake.store(true, Ordering::SeqCst);
+    let returned = rig.timer.stop().unwrap();
+    assert_eq!(returned.len(), 3);
+    drop(returned);
+}
+
+/// A driver whose waker panics once is deaf for that one call, and not for good.
+#[test]
+fn a_waker_that_panics_leaves_the_shard_to_the_next_one() {
+    let timer = Builder::new()
+        .shards(1)
+        .pinning(Pinning::Off)
+        .build()
+        .unwrap();
+    let mut shard = timer.drive_shard(0).unwrap();
+    let (moods, waker) = moody();
+    let mut turns = |waker: &Waker| {
+        catch_unwind(AssertUnwindSafe(|| {
+            while shard.turn(waker).unwrap().is_some() {}
+        }))
+    };
+    moods.clone.store(true, Ordering::SeqCst);
+    assert!(turns(&waker).is_err(), "its clone panics");
+    moods.clone.store(false, Ordering::SeqCst);
+    turns(&waker).unwrap();
+    moods.drop.store(true, Ordering::SeqCst);
+    let bell = Bell::new();
+    turns(&Waker::from(Arc::clone(&bell))).unwrap();
+    let _key = timer.run_after(HOUR, || ()).unwrap().detach();
+    assert_eq!(bell.rings(), 1);
     moods.drop.store(false, Ordering::SeqCst);
 }
 

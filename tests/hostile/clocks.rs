@@ -3,11 +3,14 @@
 use crate::support::setup::{HOUR, ms, secs, set_of, wait_until};
 use crate::{DRIVES, arm, one_shard};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
-use tickwheel::{Clock, Drive, EngineState, Expired, Routing, ScheduleErrorKind, Time, TurnError};
+use tickwheel::{
+    Clock, Drive, EngineState, Expired, Routing, ScheduleErrorKind, StopError, Time, Timer,
+    TurnError,
+};
 
 /// A clock that stands, and panics while it is broken. It is not read for a point in time.
 #[derive(Clone, Default)]
@@ -199,5 +202,72 @@ fn a_clock_that_breaks_in_the_middle_of_a_turn_costs_none_of_its_timers() {
             fired < 500 && (fired > 0 || drive == Drive::Workers),
             "{fired} fired"
         );
+    }
+}
+
+/// Stops its engine when it is dropped, or called.
+struct Stops {
+    timer: Arc<OnceLock<Timer<u64>>>,
+    answers: Sender<Result<usize, StopError>>,
+}
+
+impl Stops {
+    fn stop(&self) {
+        let answer = self.timer.get().unwrap().stop().map(|rest| rest.len());
+        self.answers.send(answer).unwrap();
+    }
+}
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// From the failure hook, and from the destructor of the handler that is dropped then.
+#[test]
+fn a_stop_while_a_shard_ends_by_a_failure_is_told_where_it_is() {
+    for (drive, driven) in [
+        (Drive::Workers, false),
+        (Drive::Workers, true),
+        (Drive::Manual, false),
+    ] {
+        let clock = Breakable::default();
+        let (answers, receiver) = channel();
+        let cell = Arc::default();
+        let [hook, captured] = [(); 2].map(|()| Stops {
+            timer: Arc::clone(&cell),
+            answers: answers.clone(),
+        });
+        let timer = one_shard()
+            .drive(drive)
+            .clock(clock.clone())
+            .on_worker_failure(move |_| hook.stop())
+            .build_with(move |_: Expired<u64>| assert!(captured.timer.get().is_some()))
+            .unwrap();
+        assert!(cell.set(timer.clone()).is_ok());
+        arm(&timer, HOUR, 1);
+        let shard = driven.then(|| timer.drive_shard(0).unwrap());
+        clock.set_broken(true);
+        // On a thread of its own: a call that waits for itself never returns.
+        let turning = timer.clone();
+        std::thread::spawn(move || match (drive, shard) {
+            (Drive::Manual, _) => _ = turning.turn(),
+            (_, Some(mut shard)) => _ = shard.turn(Waker::noop()),
+            // A point in time: no clock is read for it.
+            _ => _ = turning.schedule_key(Time::ZERO, 2),
+        });
+        for place in ["the hook", "the handler's destructor"] {
+            let answer = receiver.recv_timeout(secs(20));
+            assert_eq!(
+                answer,
+                Ok(Err(StopError::InsideHandler)),
+                "{place}, {drive:?}, {driven}"
+            );
+        }
+        clock.set_broken(false);
+        assert!(timer.stop().is_ok());
+        // The cell keeps the engine, which keeps the hook.
+        std::mem::forget(cell);
     }
 }

@@ -10,7 +10,6 @@ const LINES: &[(usize, &str)] = &[
         "setters, sums, conversions and forwarding calls as plain functions",
     ),
     (24, "on_worker_start, on_worker_stop"),
-    (14437, "what was there on 2026-11-24, in the default style"),
     (12, "the rest of an event loop's drain, dropped one by one"),
     (
         9,

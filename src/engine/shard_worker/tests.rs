@@ -66,23 +66,3 @@ fn a_wake_batch_is_called_when_it_is_full_or_its_shard_ends() {
         assert_eq!(woken(), count);
     }
 }
-
-#[test]
-fn engines_inside_each_other_are_left_in_turn() {
-    let within = || [1, 2, 3, 4].map(is_inside);
-    for _ in 0..2 {
-        let outer = HandlerScope::enter(3);
-        assert_eq!(within(), [false, false, true, false]);
-        let (second, third) = (HandlerScope::enter(1), HandlerScope::enter(4));
-        assert_eq!(within(), [true, false, true, true]);
-        drop(third);
-        assert_eq!(within(), [true, false, true, false]);
-        // The same one once more.
-        drop(HandlerScope::enter(3));
-        assert!(is_inside(3));
-        drop(second);
-        assert_eq!(within(), [false, false, true, false]);
-        drop(outer);
-        assert_eq!(within(), [false; 4]);
-    }
-}

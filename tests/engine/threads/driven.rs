@@ -403,3 +403,112 @@ fn nothing_is_lost_while_shards_change_hands() {
     } = ledger.check();
     assert_eq!(fired + cancelled, timers);
 }
+
+/// A thread that has begun to call the waker may be scheduled away in there: another one calls it as well.
+#[test]
+fn a_thread_that_stops_in_the_waker_stops_no_other_wake() {
+    /// Its first call does not return before `go_on`.
+    struct Stops {
+        calls: AtomicUsize,
+        go_on: Mutex<std::sync::mpsc::Receiver<()>>,
+    }
+    impl Wake for Stops {
+        fn wake(self: Arc<Self>) {
+            if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
+                let _ = self.go_on.lock().unwrap().recv();
+            }
+        }
+    }
+    let (go_on, gate) = channel();
+    let stops = Arc::new(Stops {
+        calls: AtomicUsize::new(0),
+        go_on: Mutex::new(gate),
+    });
+    let calls = || stops.calls.load(Ordering::SeqCst);
+    let (timer, fired) = recording(one_shard());
+    let mut shard = timer.drive_shard(0).unwrap();
+    let waker = Waker::from(Arc::clone(&stops));
+    while shard.turn(&waker).unwrap().is_some() {}
+    std::thread::scope(|threads| {
+        threads.spawn(|| timer.schedule_key(HOUR, 1).unwrap());
+        wait_until("it has called", || calls() == 1);
+        timer.schedule_key(Duration::ZERO, 2).unwrap();
+        assert_eq!(
+            calls(),
+            2,
+            "the second timer's producer relies on the first one"
+        );
+        drop(go_on);
+    });
+    turn_until(&mut shard, || *fired.ids() == [2]);
+}
+
+/// A driver that waits for its waker's call comes to know of every end of its engine. Several shards give
+/// worker time to take it.
+#[test]
+fn a_driver_is_told_of_a_shutdown() {
+    const SHARDS: usize = 4;
+    let modes: [fn(&Timer<u64>) -> Shutdown; 3] = [
+        |_| Shutdown::ReturnUnfired,
+        |_| Shutdown::FireAll,
+        |timer| Shutdown::Drain { until: timer.now() },
+    ];
+    for round in 0..stress(300) {
+        let (timer, _fired) = recording(one_shard().shards(SHARDS));
+        // Mostly with workers that wait for their shards.
+        if round % 8 != 0 {
+            timer.start().unwrap();
+        }
+        timer.schedule_key(HOUR, 1).unwrap();
+        let mut drivers: Vec<_> = (0..SHARDS)
+            .map(|shard| {
+                let bell = Bell::new();
+                let waker = Waker::from(Arc::clone(&bell));
+                let mut shard = timer.drive_shard(shard).unwrap();
+                while shard.turn(&waker).unwrap() == Some(Duration::ZERO) {}
+                (bell.0.load(Ordering::SeqCst), bell, shard)
+            })
+            .collect();
+        let mode = modes[round as usize % 3](&timer);
+        timer.shutdown(mode, secs(60)).unwrap();
+        for (before, bell, shard) in &mut drivers {
+            let called = bell.0.load(Ordering::SeqCst) > *before;
+            assert!(called, "round {round}: nobody told a driver of {mode:?}");
+            assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
+        }
+    }
+}
+
+/// A shutdown that fires must not wait for a task, also for one that claims the shard at that very moment.
+#[test]
+fn a_shutdown_that_fires_does_not_wait_for_a_driver_that_has_just_come() {
+    const SHARDS: usize = 48;
+    for round in 0..stress(24) {
+        let (timer, fired) = recording(one_shard().shards(SHARDS));
+        timer.schedule_key(HOUR, 1).unwrap();
+        timer.start().unwrap();
+        let drivers: Vec<_> = (0..SHARDS)
+            .map(|shard| timer.drive_shard(shard).unwrap())
+            .collect();
+        let is_ready = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            // Claims the first shard as soon as it is to be had, keeps it, and never turns it.
+            let claiming = threads.spawn(|| {
+                loop {
+                    let claimed = timer.drive_shard(0);
+                    is_ready.store(true, Ordering::SeqCst);
+                    if claimed.as_ref().err() != Some(&TurnError::Driven { shard: 0 }) {
+                        return claimed;
+                    }
+                }
+            });
+            while !is_ready.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+            let left = timer.shutdown(Shutdown::FireAll, secs(10));
+            assert_eq!((left, fired.len()), (Ok(Vec::new()), 1), "round {round}");
+            drop(claiming.join().unwrap());
+        });
+        drop(drivers);
+    }
+}
