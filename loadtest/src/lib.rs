@@ -1,9 +1,8 @@
 //! Runs the tickwheel engine under real load and judges it by a ledger of its own.
 //!
-//! Public are [`main`] and the workload parser. The rooms; but for the options, which `cli` reads, each knows only
-//! those below it:
+//! Public are [`main`] and the workload parser. The rooms; each knows only those below it:
 //!
-//! * `cli` - the options, and which command they lead to; `delays` - the spread of delays
+//! * `cli` - runs the chosen command
 //! * `run` - producers and engine of a load run; it also records one
 //! * `replay` - runs a recorded workload in real time or on the manual clock
 //! * `server` - drives an idle server with real connections and judges when it closes them
@@ -13,7 +12,7 @@
 //! * [`workload`] - the CSV form of a recorded run, checked line by line
 //! * `measure` - samples, histograms and cost of a run
 //! * `report` - one model of what a run came to, and its views: terminal, page, JSON
-//! * `machine`, `findings`, `numbers`, `progress`, `interrupt`, `failure` - the ground that all of them share
+//! * `options` (of each command, as typed), `delays`, `machine`, `findings`, `numbers`, `progress`, `interrupt`, `failure` - the ground that all of them share
 
 mod cli;
 mod delays;
@@ -25,6 +24,7 @@ mod ledger;
 mod machine;
 mod measure;
 mod numbers;
+mod options;
 mod outcome;
 mod progress;
 mod replay;

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use tickwheel::{Key, ManualClock, ScheduleErrorKind, Time, Timer};
 
 use self::model::Model;
-use crate::cli::{EngineOptions, ReplayOptions};
 use crate::driver::{Driver, Flight, Payload as _, returned_tickets};
 use crate::failure::Failure;
 use crate::findings::Breach;
 use crate::interrupt::Interrupt;
 use crate::ledger::{Ledger, LedgerClock, Ticket, Totals};
 use crate::measure::{Meter, nanos};
+use crate::options::{EngineOptions, ReplayOptions};
 use crate::progress::Progress;
 use crate::report::model::{Report, Setting};
 use crate::workload::{self, Action, Op};

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use super::model::Report;
 use super::{json, page, terminal};
-use crate::cli::Results;
 use crate::failure::Failure;
 use crate::machine;
 use crate::numbers::{bytes, or_na};
+use crate::options::Results;
 
 /// When, where and from what a run was made: names and values for every view.
 pub(crate) type Facts = [(&'static str, String); 10];

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use tickwheel::{Key, TimerHandle, TimerTask};
 
 use self::producer::{Live, Producer, ProducerEnd};
-use crate::cli::{EngineOptions, LoadOptions, Pace, PayloadChoice};
 use crate::driver::{Grip, Payload, returned_tickets};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -19,6 +18,7 @@ use crate::ledger::{Ledger, LedgerClock, Ticket};
 use crate::machine;
 use crate::measure::{Meter, Sample};
 use crate::numbers::{bytes, or_na, rate};
+use crate::options::{EngineOptions, LoadOptions, Pace, PayloadChoice};
 use crate::outcome::Counted;
 use crate::progress::Progress;
 use crate::report::model::{Phase, Report, Setting, Unit};

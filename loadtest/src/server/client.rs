@@ -13,11 +13,11 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::activity::{Activity, Judgement};
 use super::host::Server;
-use crate::cli::ServerOptions;
 use crate::findings::{Breach, Findings};
 use crate::interrupt::Interrupt;
 use crate::measure::{Meter, histogram, nanos};
 use crate::numbers::{self, bytes, count};
+use crate::options::ServerOptions;
 use crate::progress::Progress;
 
 /// Connections opened that the server has not yet accepted: half of what a listener queues. A connect that finds the

@@ -14,13 +14,13 @@ mod host;
 
 use self::client::{Clients, Totals};
 use self::host::{Counts, Server};
-use crate::cli::ServerOptions;
 use crate::failure::Failure;
 use crate::findings::Breach;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::measure::{Meter, Sample};
 use crate::numbers::count;
+use crate::options::ServerOptions;
 use crate::progress::Progress;
 use crate::report::model::{Distribution, Figure, Phase, Report, Timeline, Unit, Verdict};
 
