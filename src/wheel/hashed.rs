@@ -28,7 +28,7 @@ pub struct Hashed {
     buckets: Vec<Bucket>,
     /// Which buckets hold entries.
     occupied: Vec<u64>,
-    /// The earliest deadline in the ring, or an earlier one after a sweep.
+    /// The earliest deadline in the ring, or an earlier one after a sweep; while a tick is visited, that tick.
     earliest: u64,
     /// Entries due at `u64::MAX`, which is never.
     never: Bucket,
@@ -224,7 +224,7 @@ impl Wheel for Hashed {
 
     fn next_deadline(&self) -> Option<u64> {
         let ring = (self.earliest != u64::MAX).then_some(self.earliest);
-        let others = [self.overdue.earliest(), self.ready.earliest(), ring];
+        let others = [self.overdue.earliest(), ring];
         others.into_iter().flatten().min().or(self.never.earliest())
     }
 
