@@ -251,6 +251,34 @@ unsafe fn release<T>(base: NonNull<T>, len: usize) {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    /// A slot that counts how often one of its kind is dropped.
+    #[derive(Default)]
+    struct Counted(u8);
+
+    thread_local!(static DROPS: Cell<usize> = const { Cell::new(0) });
+
+    // SAFETY: zero is a byte.
+    unsafe impl Zeroable for Counted {
+        fn make_idle(&self) {}
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DROPS.set(DROPS.get() + 1 + usize::from(self.0));
+        }
+    }
+
+    #[test]
+    fn the_second_of_two_threads_gives_its_segment_back() {
+        let segments = Segments::<Counted>::new();
+        let [first, second] = [0, 0].map(|segment| segments.install(segment));
+        assert!(first.is_some() && first == second);
+        assert_eq!(DROPS.get(), segment_len(0), "the second one's slots");
+        drop(segments);
+        assert_eq!(DROPS.get(), 2 * segment_len(0));
+    }
 
     #[test]
     fn location_covers_the_whole_range_without_gaps() {

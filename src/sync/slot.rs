@@ -165,6 +165,23 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_that_outlived_its_thread_s_lease_is_given_back() {
+        thread_local!(static LATE: Cell<Option<Kept>> = const { Cell::new(None) });
+        for _ in 0..400 {
+            let slot = || {
+                // Destroyed after the lease, because it is used first.
+                LATE.with(|late| late.set(None));
+                let kept = keep();
+                let slot = kept.slot;
+                LATE.with(|late| late.set(Some(kept)));
+                slot
+            };
+            let slot = std::thread::spawn(slot).join().unwrap();
+            assert!(slot < 150, "slot {slot} is not dense");
+        }
+    }
+
+    #[test]
     fn works_in_a_thread_local_destructor() {
         struct Late(std::sync::mpsc::Sender<(u32, u32)>);
         impl Drop for Late {

@@ -89,6 +89,30 @@ fn a_timer_for_which_there_is_no_memory_comes_back() {
     }
 }
 
+/// A refused timer has taken a node's number. Were it not given back, each refusal would use one up.
+#[test]
+fn refused_timers_use_up_no_nodes() {
+    if in_a_process_of_its_own(refused_timers_use_up_no_nodes, &[]) {
+        return;
+    }
+    let clock = ManualClock::new();
+    let timer = engine(&clock);
+    let (mut accepted, mut refused) = (0, 0);
+    let mut schedule = || match timer.schedule_key(DELAY, 0) {
+        Ok(key) => accepted = key.to_raw().to_bits() as u32,
+        Err(error) => {
+            assert!(is_out_of_memory(&error, 0), "{error}");
+            refused += 1;
+        }
+    };
+    (0..1000).for_each(|_| schedule());
+    refusing_from(BLOCK, || (0..MOST).for_each(|_| schedule()));
+    schedule();
+    let (highest, pending) = (accepted as usize, timer.pending());
+    assert!(refused > 1000, "{refused} refused, {pending} pending");
+    assert!(highest < pending + 200, "node {highest} of {pending}");
+}
+
 /// Schedules timers of a front until there is no memory; what was accepted fires in the end.
 fn comes_back<L: LoopTimer<Payload = u64>>(
     timer: &mut L,
