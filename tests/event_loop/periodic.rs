@@ -31,6 +31,21 @@ fn a_loop_whose_handler_swaps_the_timer_comes_back_for_it() {
     }
 }
 
+/// The loop is told a time that its own clock has not come to, or has forgotten.
+#[test]
+fn a_call_that_ends_before_it_began_counts_from_its_beginning() {
+    let (mut timer, clock, _) = manual::<u64>();
+    let pause = Period::fixed_delay(10 * MS).unwrap();
+    let key = timer
+        .schedule_periodic(Time::ZERO, Duration::ZERO, pause, 1)
+        .unwrap();
+    let told = clock.now() + 100 * MS;
+    assert_eq!(timer.poll(told, |_| ()).fired, 1);
+    assert_eq!(timer.deadline(key), Some(told + 10 * MS));
+    assert_eq!(timer.poll(told + 9 * MS, |_| ()).fired, 0);
+    assert_eq!(timer.poll(told + 10 * MS, |_| ()).fired, 1);
+}
+
 #[test]
 fn in_a_periodic_call_there_is_a_next_deadline() {
     let (mut timer, clock, _) = manual::<u64>();

@@ -109,6 +109,33 @@ fn a_fixed_delay_counts_from_the_end_of_the_call_that_a_clock_tells() {
     }
 }
 
+/// A clock that is set back while a handler runs.
+struct SetBack(AtomicBool);
+
+impl Clock for SetBack {
+    fn now(&self) -> Time {
+        if self.0.load(Ordering::Relaxed) {
+            ms(3)
+        } else {
+            ms(100)
+        }
+    }
+}
+
+#[test]
+fn a_call_that_ends_before_it_began_counts_from_its_beginning() {
+    for mut timer in timers() {
+        let clock = SetBack(AtomicBool::new(false));
+        let key = timer
+            .schedule_periodic(Time::ZERO, ms(10), pause(10), ())
+            .unwrap();
+        let polled = timer.poll_with_clock(&clock, |_, _| clock.0.store(true, Ordering::Relaxed));
+        assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(110))));
+        assert_eq!(timer.poll(ms(109), |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(110), |_| ()).fired, 1);
+    }
+}
+
 /// A clock that panics when it is told to.
 struct Moody(ManualClock, AtomicBool);
 
