@@ -12,7 +12,7 @@ use crate::support::setup::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tickwheel::{Budget, Key, MissedTicks, Period, Routing, ShardStats, Timer};
+use tickwheel::{Budget, Key, MissedTicks, Period, Routing, ShardStats, Time, Timer};
 
 #[test]
 fn any_run_of_operations_fires_what_the_model_says() {
@@ -187,4 +187,65 @@ fn the_counters_of_all_shards_add_up() {
             stats.fired() + stats.cancelled() + stats.returned()
         );
     });
+}
+
+#[test]
+fn the_lag_of_an_engine_is_that_of_its_latest_shard() {
+    let at = Setup::by_hand();
+    let (timer, _fired) = recording(at.builder().shards(3).routing(Routing::Spread));
+    let shard_of = |delay| timer.schedule_key(ms(delay), delay).unwrap().shard();
+    let shards = [10, 40, 70].map(shard_of);
+    assert_eq!(timer.stats().lag(), Duration::ZERO);
+    at.clock.advance(ms(100));
+    let stats = timer.stats();
+    assert_eq!(stats.lag(), ms(90));
+    let lags = shards.map(|shard| stats.shards[shard].lag);
+    assert_eq!(lags, [ms(90), ms(60), ms(30)]);
+    at.wait_idle(&timer);
+    assert_eq!(timer.stats().lag(), Duration::ZERO);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn a_timer_that_a_handler_schedules_for_the_past_has_no_lag_before_the_next_turn() {
+    let at = Setup::by_hand();
+    let timer = reflexive(at.builder(), |timer: &Timer<u64>, expired| {
+        if expired.payload == 0 {
+            timer.schedule_key(Time::ZERO, 1).unwrap();
+        }
+    });
+    timer.schedule_key(HOUR, 0).unwrap();
+    at.advance(&timer, HOUR);
+    assert_eq!((timer.stats().lag(), timer.pending()), (Duration::ZERO, 1));
+    at.clock.advance(ms(3));
+    assert_eq!(timer.stats().lag(), ms(3));
+    at.wait_idle(&timer);
+    assert_eq!((timer.stats().lag(), timer.pending()), (Duration::ZERO, 0));
+    timer.stop().unwrap();
+}
+
+/// An entry whose timer has ended is dropped in the inbox, in the log, in the wheel or by a sweep: once.
+#[test]
+fn every_entry_that_dies_is_counted_once() {
+    for timers in [100, 20_000] {
+        let at = Setup::by_hand();
+        let (timer, _fired) = recording(at.builder());
+        let keys: Vec<_> = (0..timers)
+            .map(|id| timer.schedule_key(HOUR, id).unwrap())
+            .collect();
+        let cancel_each = |nth: usize| {
+            let doomed = keys.iter().skip(nth).step_by(4);
+            assert!(doomed.fold(true, |won, key| won & timer.cancel(*key).won()));
+        };
+        cancel_each(0);
+        file_all(&at, &timer);
+        cancel_each(1);
+        at.advance(&timer, HOUR);
+        let shard = &timer.stats().shards[0];
+        assert_eq!((shard.fired, shard.cancelled), (timers / 2 + 1, timers / 2));
+        assert_eq!(shard.cancelled_in_inbox, timers / 4);
+        assert_eq!(shard.dropped + shard.swept, timers / 4, "{timers}");
+        assert_eq!((shard.entries, shard.zombies), (0, 0));
+        timer.stop().unwrap();
+    }
 }

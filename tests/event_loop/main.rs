@@ -247,6 +247,17 @@ fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
     }
 }
 
+#[test]
+fn moves_of_a_loop_and_of_its_remotes_are_counted() {
+    let (mut timer, ..) = manual();
+    let key = timer.schedule(Time::ZERO, HOUR, 7).unwrap();
+    for n in 1..=3 {
+        assert!(timer.reschedule(Time::ZERO, key, n * MS).moved());
+    }
+    assert!(timer.remote().reschedule(key, HOUR).moved());
+    assert_eq!(timer.stats().rescheduled, 4);
+}
+
 /// A regression: in a log that was full and from which only the dead left, it went past an older one.
 #[test]
 fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {

@@ -140,6 +140,27 @@ fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
     on_each_kind!(test);
 }
 
+#[test]
+fn a_budget_of_zeros_is_a_budget_of_ones() {
+    fn test<L: Loop>() {
+        for mut timer in L::each(HOUR) {
+            timer.set_budget(Budget::new().drain(0).fire(0).sweep(0));
+            timer.arm_all(3);
+            for id in 0..3 {
+                assert_eq!(fire(&mut timer, NOW + HOUR), [id], "one at a time");
+            }
+            assert!(timer.is_empty());
+        }
+    }
+    on_each_kind!(test);
+    // What remotes have sent is drained one by one.
+    let mut timer = event_loop(MS, standing());
+    timer.set_budget(Budget::new().drain(0).fire(0).sweep(0));
+    (0..3).for_each(|id| _ = timer.remote().schedule(Duration::ZERO, id).unwrap());
+    let fired: Vec<u64> = (0..6).flat_map(|_| fire(&mut timer, NOW)).collect();
+    assert_eq!(fired, [0, 1, 2]);
+}
+
 /// The other timer lies far ahead in time: the number of a tick that has come in the one is far off in the other.
 #[test]
 fn a_poll_ends_when_its_handler_swaps_the_timer() {

@@ -43,6 +43,18 @@ fn noting_threads() -> (Timer<u64>, Calls) {
     (one_shard().build_with(handler).unwrap(), calls)
 }
 
+#[test]
+fn a_driven_shard_that_is_dropped_keeps_nothing_of_its_task() {
+    let (timer, _calls) = noting_threads();
+    let bell = Bell::new();
+    let mut shard = timer.drive_shard(0).unwrap();
+    shard.turn(&Waker::from(Arc::clone(&bell))).unwrap();
+    assert_eq!(Arc::strong_count(&bell), 2);
+    drop(shard);
+    assert_eq!(Arc::strong_count(&bell), 1);
+    timer.stop().unwrap();
+}
+
 /// Turns a shard until `done`.
 fn turn_until<T: Send>(shard: &mut DrivenShard<T>, mut done: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -1,6 +1,6 @@
 //! Several shards: all used under any affinity mask, with handlers of their own or an executor.
 
-use crate::support::setup::{Fired, ms, one_shard, secs, set_of, wait_until};
+use crate::support::setup::{Fired, ms, one_shard, reflexive, secs, set_of, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -248,5 +248,34 @@ fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
     timer.schedule_key(Duration::ZERO, 1).unwrap();
     wait_until("it has come back", || overflow.len() == 1);
     assert_eq!(timer.stats().panics(), 1);
+    timer.stop().unwrap();
+}
+
+#[test]
+fn timers_of_handlers_stay_on_the_shard_of_their_worker() {
+    const SHARDS: usize = 3;
+    let places = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&places);
+    let builder = one_shard().shards(SHARDS);
+    let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
+        if expired.payload == 0 {
+            let next = timer.schedule_key(secs(3600), 1).unwrap();
+            noted.lock().unwrap().push((expired.shard, next.shard()));
+        }
+    });
+    // A thread for each home, one after the other; all live until the end.
+    let all_are_done = std::sync::Barrier::new(SHARDS + 1);
+    std::thread::scope(|scope| {
+        for before in 0..SHARDS {
+            scope.spawn(|| {
+                timer.schedule_key(Duration::ZERO, 0).unwrap();
+                all_are_done.wait();
+            });
+            wait_until("it has fired", || places.lock().unwrap().len() > before);
+        }
+        all_are_done.wait();
+    });
+    let places = places.lock().unwrap().clone();
+    assert_eq!(places, [(0, 0), (1, 1), (2, 2)]);
     timer.stop().unwrap();
 }
