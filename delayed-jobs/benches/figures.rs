@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 use delayed_jobs::local::{NodeProcess, RedisProcess};
-use delayed_jobs::{Client, Consumer, NewJob, Settings, Store, When};
+use delayed_jobs::{Client, Consumer, NewJob, Queue, Settings, Store, When};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -130,7 +130,9 @@ async fn ours_over_http(work: &FigureSettings, program: &Path) -> Result<Row, Fa
     let (producer, consumer) = (client()?, client()?);
     let consume = |arrived: Arrived| async move {
         loop {
-            let taken = consumer.take(256, Duration::from_secs(5), HOLD).await;
+            let taken = consumer
+                .take(&Queue::default(), 256, Duration::from_secs(5), HOLD)
+                .await;
             let (batch, now) = (taken.unwrap_or_default(), now_us());
             for number in batch.iter().filter_map(|one| one.payload.as_u64()) {
                 let _ = arrived.send((number, now));

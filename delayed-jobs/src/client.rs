@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::job::{Accepted, Found, JobId, Retry, State, When};
+use crate::job::{Accepted, Found, JobId, NewJob, Queue, State, When};
 use crate::link::prepare_tls;
-use crate::settings::{Secret, millis};
+use crate::settings::Secret;
 use crate::store::Overview;
+use crate::units::millis;
 
 /// Distance of rounds over all nodes.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -55,7 +56,8 @@ pub struct ShownJob {
     pub state: State,
     /// When it is or was due, in milliseconds since 1970.
     pub due_ms: u64,
-    /// What it carries.
+    /// What it carries, until it is done or cancelled.
+    #[serde(default)]
     pub payload: Value,
 }
 
@@ -64,6 +66,8 @@ pub struct ShownJob {
 pub struct ShownDelivery {
     /// The job's name, by which a repeated delivery is told.
     pub id: JobId,
+    /// The queue it was taken from.
+    pub queue: Queue,
     /// Names this attempt; it is given back to acknowledge, fail or extend it.
     pub receipt: String,
     /// Which attempt this is, counted from 1.
@@ -137,25 +141,27 @@ impl Client {
     ///
     /// [`ClientError`].
     pub async fn create(&self, payload: Value, when: When, key: Option<&str>) -> Result<Accepted> {
-        self.create_tried(payload, when, key, None).await
+        let key = key.map(str::to_owned);
+        let payload = payload.to_string();
+        let new = NewJob {
+            idempotency_key: key,
+            ..NewJob::new(payload, when)
+        };
+        self.make(&new).await
     }
 
-    /// Makes a job that is tried as `retry` says, and not as the node is set; its `factor` counts as 2 unless
-    /// it is 1.
+    /// Makes a job of any queue, tried as it says. Its payload is sent as JSON, or as a text if it is none; a backoff's
+    /// `factor` counts as 2 unless it is 1.
     ///
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn create_tried(
-        &self,
-        payload: Value,
-        when: When,
-        key: Option<&str>,
-        retry: Option<&Retry>,
-    ) -> Result<Accepted> {
-        let mut body = request(when, key);
-        body["payload"] = payload;
-        if let Some(retry) = retry {
+    pub async fn make(&self, new: &NewJob) -> Result<Accepted> {
+        let mut body = request(new.when, new.idempotency_key.as_deref());
+        let payload = serde_json::from_str(&new.payload);
+        body["payload"] = payload.unwrap_or_else(|_| new.payload.as_str().into());
+        body["queue"] = json!(new.queue);
+        if let Some(retry) = &new.retry {
             let ms = |rest: Duration| format!("{}ms", millis(rest));
             body["max_attempts"] = json!(retry.max_attempts);
             body["backoff"] = json!({
@@ -212,7 +218,18 @@ impl Client {
         self.ask(Method::GET, &path, None).await
     }
 
-    /// Takes at most `max` jobs that have fired, and holds them for `hold`. Waits for the first one for at
+    /// Pauses a queue, or lets it go on.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn set_paused(&self, queue: &Queue, paused: bool) -> Result<()> {
+        let what = if paused { "pause" } else { "resume" };
+        let path = format!("/v1/queues/{queue}/{what}");
+        self.ask::<Value>(Method::POST, &path, None).await.map(drop)
+    }
+
+    /// Takes at most `max` jobs of a queue that have fired, and holds them for `hold`. Waits for the first one for at
     /// most `wait`.
     ///
     /// # Errors
@@ -220,12 +237,14 @@ impl Client {
     /// [`ClientError`].
     pub async fn take(
         &self,
+        queue: &Queue,
         max: usize,
         wait: Duration,
         hold: Duration,
     ) -> Result<Vec<ShownDelivery>> {
         let (wait_ms, hold_ms) = (millis(wait), millis(hold));
-        let path = format!("/v1/deliveries?max={max}&wait={wait_ms}ms&hold={hold_ms}ms");
+        let path =
+            format!("/v1/deliveries?queue={queue}&max={max}&wait={wait_ms}ms&hold={hold_ms}ms");
         let mut taken: HashMap<String, _> = self.ask_for(Method::POST, &path, None, wait).await?;
         Ok(taken.remove("deliveries").unwrap_or_default())
     }

@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 
 use crate::client::{Client, ClientError, ShownDelivery};
 use crate::error::{Failure, StoreError};
-use crate::settings::duration;
+use crate::job::Queue;
+use crate::units::duration;
 
 /// How long one request waits for jobs.
 const WAIT: Duration = Duration::from_secs(5);
@@ -38,7 +39,10 @@ pub(crate) struct ConsumeSettings {
     /// Holds the bearer token for the nodes
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Run by `sh -c` for each job, with the payload as its input and JOB_ID, JOB_ATTEMPT, JOB_MAX_ATTEMPTS,
+    /// The queue whose jobs are taken
+    #[arg(long, default_value_t, value_name = "NAME")]
+    queue: Queue,
+    /// Run by `sh -c` for each job, with the payload as its input and JOB_ID, JOB_QUEUE, JOB_ATTEMPT, JOB_MAX_ATTEMPTS,
     /// JOB_DUE_MS and JOB_SCHEDULE in its environment
     #[arg(long, value_name = "COMMAND")]
     exec: String,
@@ -94,7 +98,7 @@ async fn work(
 ) -> Result<(), ClientError> {
     loop {
         let taken = tokio::select! {
-            taken = client.take(1, WAIT, settings.hold) => taken,
+            taken = client.take(&settings.queue, 1, WAIT, settings.hold) => taken,
             _ = stopped.wait_for(|stopped| *stopped) => return Ok(()),
         };
         match taken {
@@ -145,6 +149,7 @@ async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), Stri
         .arg("-c")
         .arg(&settings.exec)
         .env("JOB_ID", one.id.as_str())
+        .env("JOB_QUEUE", one.queue.to_string())
         .env("JOB_ATTEMPT", one.attempt.to_string())
         .env("JOB_MAX_ATTEMPTS", one.max_attempts.to_string())
         .env("JOB_DUE_MS", one.due_ms.to_string())

@@ -1,5 +1,5 @@
 //! `delayed-jobs demo`: a Redis, three nodes, producers and consumers, while nodes are killed and paused at
-//! random and Sentinel promotes a replica; then a verdict from books that know nothing of Redis.
+//! random, one of two queues is paused for a while, and Sentinel promotes a replica; then a verdict from books that know nothing of Redis.
 //!
 //! `books` holds what was promised and what came.
 
@@ -17,10 +17,11 @@ use self::books::Books;
 use crate::client::{Client, ClientError};
 use crate::error::Failure;
 use crate::inbox::Consumer;
-use crate::job::{Retry, When};
+use crate::job::{NewJob, Queue, Retry, When};
 use crate::local::{NodeProcess, RedisGroup};
-use crate::settings::{Settings, duration, lock, now_us};
+use crate::settings::Settings;
 use crate::store::Delivery;
+use crate::units::{duration, lock, now_us};
 
 mod books;
 
@@ -77,7 +78,8 @@ pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool
     let mut consumers = JoinSet::new();
     for n in 0..CONSUMERS {
         let seed = settings.seed.wrapping_add(1000 + n);
-        consumers.spawn(consume(of_nodes.clone(), Arc::clone(&books), seed));
+        let queue = queue(n % 2 == 0);
+        consumers.spawn(consume(of_nodes.clone(), queue, Arc::clone(&books), seed));
     }
     let started = Instant::now();
     let end = started + settings.duration;
@@ -88,11 +90,16 @@ pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool
         group.fail_over().await
     };
     let pace = Duration::from_secs(1) / settings.rate;
+    let pause = async {
+        tokio::time::sleep(settings.duration / 4).await;
+        paused(&client, &books, settings.duration / 3, &say).await
+    };
     let produced = produce(&client, &books, pace, settings.seed, end);
     let random = Rng::with_seed(settings.seed ^ 0x7261_6e64);
     tokio::try_join!(
         trouble(&mut nodes, start, random, end, say),
         failover,
+        pause,
         produced
     )?;
     say("waiting for what is still to come");
@@ -118,6 +125,32 @@ async fn linger(client: &Client, books: &Mutex<Books>) {
     tokio::time::sleep(REDELIVER_AFTER * 2).await;
     let dead = client.dead().await.unwrap_or_default();
     lock(books).buried(&dead);
+}
+
+/// Half of the jobs are in the default queue, the others in one that is paused for a while.
+fn queue(is_default: bool) -> Queue {
+    Queue::of_suffix(if is_default { "" } else { "mail" })
+}
+
+/// Pauses the named queue for a while: from the answer on until it is asked to go on, it hands nothing out.
+async fn paused(
+    client: &Client,
+    books: &Mutex<Books>,
+    time: Duration,
+    say: &impl Fn(&str),
+) -> io::Result<()> {
+    let queue = queue(false);
+    let set = async |paused| {
+        let set = client.set_paused(&queue, paused).await;
+        set.map_err(io::Error::other)
+    };
+    set(true).await?;
+    say(&format!("the queue {queue} is paused"));
+    lock(books).paused_from = Some(now_ms());
+    tokio::time::sleep(time).await;
+    lock(books).paused_from = None;
+    say(&format!("the queue {queue} goes on"));
+    set(false).await
 }
 
 /// Kills and pauses nodes until `end`; afterwards all run.
@@ -244,13 +277,16 @@ async fn live(client: Arc<Client>, books: Arc<Mutex<Books>>, mut random: Rng) {
         luck if luck < POISON => POISON_ATTEMPTS,
         luck => u32::from(luck < POISON + FAILING),
     };
-    let payload = json!({ "key": key, "fails": fails });
-    let poison = Retry::fixed(POISON_ATTEMPTS, Duration::from_millis(200));
-    let retry = (fails == POISON_ATTEMPTS).then_some(&poison);
-    let id = match client
-        .create_tried(payload, When::At(due_ms), Some(&key), retry)
-        .await
-    {
+    let payload = json!({ "key": key, "fails": fails }).to_string();
+    let is_poison = fails == POISON_ATTEMPTS;
+    let poison = || Retry::fixed(POISON_ATTEMPTS, Duration::from_millis(200));
+    let new = NewJob {
+        idempotency_key: Some(key),
+        retry: is_poison.then(poison),
+        queue: queue(random.bool()),
+        ..NewJob::new(payload, When::At(due_ms))
+    };
+    let id = match client.make(&new).await {
         Ok(made) => made.id,
         Err(ClientError::Away(_)) => return lock(&books).unsure += 1,
         Err(ClientError::Refused { .. }) => return lock(&books).refused += 1,
@@ -258,7 +294,7 @@ async fn live(client: Arc<Client>, books: Arc<Mutex<Books>>, mut random: Rng) {
     {
         let mut books = lock(&books);
         let job = books.job(&id);
-        (job.accepted, job.not_before_ms, job.poison) = (true, due_ms, retry.is_some());
+        (job.accepted, job.not_before_ms, job.poison) = (true, due_ms, is_poison);
     }
     if steady {
         return;
@@ -303,13 +339,14 @@ fn fails(one: &Delivery) -> bool {
 }
 
 /// Takes, books and acknowledges; now and then it dies and comes back.
-async fn consume(settings: Settings, books: Arc<Mutex<Books>>, seed: u64) {
+async fn consume(settings: Settings, queue: Queue, books: Arc<Mutex<Books>>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     loop {
         let Ok(mut consumer) = Consumer::connect(settings.clone(), REDELIVER_AFTER).await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
+        consumer = consumer.of(queue.clone());
         loop {
             let batch = consumer.batch().await;
             let arrived = now_ms();

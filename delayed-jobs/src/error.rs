@@ -13,9 +13,12 @@ pub enum StoreError {
     /// Redis refuses the user, the password, or a command that the user has no right to. Nothing was done.
     #[error("Redis denies access (rights and passwords: delayed-jobs/README.md): {0}")]
     Denied(RedisError),
-    /// Redis has no memory left within `maxmemory`, or no disk. Nothing was done.
-    #[error("Redis is full (raise `maxmemory`, or free its disk): {0}")]
+    /// Redis has no memory left within `maxmemory`. Nothing was done; jobs that it has still fire and end.
+    #[error("Redis is full (raise `maxmemory`): {0}")]
     Full(RedisError),
+    /// Redis cannot write to its disk, so it refuses everything until it can. Nothing was done.
+    #[error("Redis cannot write to its disk (make room there): {0}")]
+    Disk(RedisError),
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request, which made the job {0}")]
     KeyReused(String),
@@ -37,6 +40,7 @@ impl StoreError {
             Self::Away(_) => Some("away"),
             Self::Denied(_) => Some("denied"),
             Self::Full(_) => Some("full"),
+            Self::Disk(_) => Some("disk"),
             _ => None,
         }
     }
@@ -56,8 +60,11 @@ impl From<RedisError> for StoreError {
         {
             return Self::Denied(error);
         }
-        if says(&["OOM", "MISCONF"]) {
+        if says(&["OOM"]) {
             return Self::Full(error);
+        }
+        if says(&["MISCONF"]) {
+            return Self::Disk(error);
         }
         Self::Away(error)
     }

@@ -1,8 +1,8 @@
 //! The interface of a node: JSON over HTTP.
 //!
-//! * `deliveries` - consumers, and dead jobs
+//! * `deliveries` - consumers, and dead jobs; `queues` - pauses and limits of queues
 //! * `guard` - tokens, limits, how long answers take
-//! * `request` - reads what is asked for, or refuses it
+//! * `common` - what handlers share; `request` - reads what is asked for, or refuses it
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
 use std::sync::Arc;
@@ -12,24 +12,29 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, from_str, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use self::common::{Answer, ListQuery, Shares, limit, page_of, shown};
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
+use self::queues::{pause, queues, resume, set_limits};
 use self::request::{
     Asked, Body, CreateRequest, MoveRequest, PAYLOAD, Refusal, Tries, duration, payload,
 };
 use crate::error::StoreError;
-use crate::job::{Found, JobId, NewJob, State as JobState};
+use crate::job::{Found, JobId, NewJob, Queue, State as JobState};
+use crate::metrics::plain;
 use crate::node::{Node, Shared};
 use crate::recurrence::Recurrence;
 use crate::store::{NewSchedule, Overview, Page, Scheduled, Search};
 
+mod common;
 mod deliveries;
 pub(crate) mod guard;
+mod queues;
 mod request;
 
 /// Serves a node until `end` is ready.
@@ -63,14 +68,11 @@ const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "applicati
 /// Longest body of a request for many jobs.
 const BATCH: usize = 64 * PAYLOAD;
 
-type Shares = State<Arc<Shared>>;
-
-type Answer = Result<Json<Value>, Refusal>;
-
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(Html(include_str!("http/page.html"))))
         .route("/healthz", get(health))
+        .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route(
             "/openapi.json",
@@ -86,6 +88,10 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/dead", get(dead))
         .route("/v1/dead/requeue", post(requeue))
         .route("/v1/dead/purge", post(purge))
+        .route("/v1/queues", get(queues))
+        .route("/v1/queues/{queue}", put(set_limits))
+        .route("/v1/queues/{queue}/pause", post(pause))
+        .route("/v1/queues/{queue}/resume", post(resume))
         .route("/v1/schedules", get(list_schedules))
         .route(
             "/v1/schedules/{name}",
@@ -107,18 +113,6 @@ fn router(shared: Arc<Shared>) -> Router {
         )
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .with_state(shared)
-}
-
-/// A job or schedule as JSON, its payload as it was given.
-fn shown(one: &impl Serialize) -> Value {
-    let mut shown = json!(one);
-    if let Some(payload) = shown["payload"]
-        .as_str()
-        .and_then(|text| from_str(text).ok())
-    {
-        shown["payload"] = payload;
-    }
-    shown
 }
 
 async fn create(
@@ -218,20 +212,6 @@ async fn create_many(
     Ok(Json(json!({ "jobs": accepted.collect::<Vec<_>>() })))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    limit: Option<usize>,
-    from: Option<String>,
-}
-
-fn limit(limit: Option<usize>) -> Result<usize, Refusal> {
-    let limit = limit.unwrap_or(100);
-    let fits = (1..=1000).contains(&limit);
-    fits.then_some(limit)
-        .ok_or_else(|| Refusal::bad("limit: use 1 to 1000"))
-}
-
 /// The same with a choice of jobs. (`flatten` reads no numbers from a query.)
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -242,6 +222,7 @@ struct SearchQuery {
     key: Option<String>,
     after_ms: Option<u64>,
     before_ms: Option<u64>,
+    queue: Option<Queue>,
 }
 
 async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer {
@@ -250,10 +231,11 @@ async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer
         key,
         after_ms,
         before_ms,
+        queue,
         ..
     } = query;
     if let Some(key) = key {
-        if state.is_some() || after_ms.is_some() || before_ms.is_some() {
+        if state.is_some() || after_ms.is_some() || before_ms.is_some() || queue.is_some() {
             return Err(Refusal::bad("key: a key alone names the job"));
         }
         let found = async { shared.store.get(&shared.store.by_key(&key).await?).await };
@@ -274,6 +256,7 @@ async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer
         state: state.unwrap_or(all.state),
         after_ms: after_ms.unwrap_or(all.after_ms),
         before_ms: before_ms.unwrap_or(all.before_ms),
+        queue,
     };
     Ok(page_of(
         &shared
@@ -281,11 +264,6 @@ async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer
             .search(&search, query.from.as_deref(), limit(query.limit)?)
             .await?,
     ))
-}
-
-fn page_of(page: &Page) -> Json<Value> {
-    let jobs: Vec<Value> = page.jobs.iter().map(shown).collect();
-    Json(json!({ "jobs": jobs, "next": page.next }))
 }
 
 #[derive(Deserialize)]
@@ -298,6 +276,8 @@ struct ScheduleRequest {
     payload: Value,
     #[serde(flatten)]
     tries: Tries,
+    #[serde(default)]
+    queue: Queue,
 }
 
 impl ScheduleRequest {
@@ -327,6 +307,7 @@ async fn put_schedule(
         recurrence,
         payload,
         retry,
+        queue: request.queue,
     };
     let (scheduled, next_ms) = shared.store.schedule(&new).await?;
     let is_new = scheduled == Scheduled::Created;
@@ -370,32 +351,51 @@ async fn overview(State(shared): Shares) -> Result<Json<Overview>, Refusal> {
     Ok(Json(shared.store.overview().await?))
 }
 
+/// Whether the node takes every request.
 async fn health(State(shared): Shares) -> Response {
-    let asked = async {
-        shared.store.probe().await?;
-        shared.store.durability().await
+    let (is_well, _, body) = look(&shared).await;
+    (status(is_well), Json(body)).into_response()
+}
+
+/// Whether the node takes requests of some kind, so that a proxy may send them here.
+async fn ready(State(shared): Shares) -> Response {
+    let (_, is_ready, body) = look(&shared).await;
+    (status(is_ready), Json(body)).into_response()
+}
+
+fn status(is_well: bool) -> StatusCode {
+    match is_well {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// Asks Redis, and says whether the node is well, whether it is ready, and what people want to know.
+async fn look(shared: &Shared) -> (bool, bool, Value) {
+    let asked = shared.store.probe().await;
+    let redis = match &asked {
+        Ok(()) => "up",
+        Err(error) => error.redis_trouble().unwrap_or("away"),
+    };
+    // A full Redis takes no new jobs, and everything else.
+    let works = matches!(redis, "up" | "full");
+    let log = match works {
+        true => shared.store.durability().await,
+        false => Ok("unknown"),
     };
     let silent = shared.silence() > shared.store.settings().lease.max(Duration::from_secs(1));
-    let (answers, redis, log) = match asked.await {
-        Ok(log) => (!silent, "up", log),
-        Err(error) => (false, error.redis_trouble().unwrap_or("away"), "unknown"),
-    };
-    let status = if answers {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
     let body = json!({
         "node": shared.name,
         "redis": redis,
-        "append_only_file": log,
+        "append_only_file": log.as_ref().unwrap_or(&"unknown"),
         "partitions": shared.held(),
         "of": shared.store.partitions(),
     });
-    (status, Json(body)).into_response()
+    let is_ready = works && log.is_ok() && !silent;
+    (is_ready && redis == "up", is_ready, body)
 }
 
-async fn metrics(State(shared): Shares) -> impl IntoResponse {
+async fn metrics(State(shared): Shares, headers: HeaderMap) -> impl IntoResponse {
     let metrics = &shared.metrics;
     metrics
         .held
@@ -405,12 +405,18 @@ async fn metrics(State(shared): Shares) -> impl IntoResponse {
         .set(i64::try_from(shared.armed()).unwrap_or(i64::MAX));
     let up = shared.silence() <= shared.store.settings().lease;
     metrics.redis_up.set(u64::from(up));
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    metrics.redis_full.set(u64::from(shared.news.is_full()));
     let overview = shared.store.overview();
     let overview = tokio::time::timeout(shared.store.settings().patience, overview).await;
     let overview = overview.ok().and_then(Result::ok);
-    (
-        [(header::CONTENT_TYPE, kind)],
-        metrics.text(overview.as_ref()),
-    )
+    let text = metrics.text(overview.as_ref());
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+    let (kind, text) = if accepted.any(|value| value.contains("application/openmetrics-text")) {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        (kind, text)
+    } else {
+        ("text/plain; version=0.0.4; charset=utf-8", plain(&text))
+    };
+    ([(header::CONTENT_TYPE, kind)], text)
 }

@@ -2,10 +2,10 @@
 //! serves all that wait in a process. What a consumer does not acknowledge in time is given to another one,
 //! so a job can arrive twice, with the same id.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -15,8 +15,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use crate::error::Result;
-use crate::settings::{MOST_PARTITIONS, Settings};
+use crate::job::{MOST_PARTITIONS, Queue};
+use crate::settings::Settings;
 use crate::store::{Delivery, Nack, Receipt, Store, Taken};
+use crate::units::lock;
 
 /// How often all partitions are asked though no notice has come: jobs whose consumer has died send none.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -24,15 +26,29 @@ const SWEEP: Duration = Duration::from_millis(500);
 /// Distance of tries to connect again.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What the waiting tasks and the one that hears share.
+/// Queues that an inbox remembers though nobody waits for them.
+const QUEUES: usize = 100;
+
+/// What the tasks that wait for one queue and the one that hears share.
 struct News {
     /// Partitions in which jobs may be ready.
     maybe: Vec<AtomicBool>,
     changed: Notify,
-    closed: AtomicBool,
+    /// A request without permits was refused.
+    is_limited: AtomicBool,
 }
 
 impl News {
+    fn new() -> Self {
+        Self {
+            maybe: (0..MOST_PARTITIONS)
+                .map(|_| AtomicBool::new(true))
+                .collect(),
+            changed: Notify::new(),
+            is_limited: AtomicBool::new(false),
+        }
+    }
+
     // ORDERING: Relaxed, here and below; a flag carries no data, and `Notify` or the next sweep brings
     // what it says to every task.
     fn all(&self) {
@@ -42,12 +58,17 @@ impl News {
         self.changed.notify_one();
     }
 
-    fn one(&self, partition: usize) {
-        if let Some(flag) = self.maybe.get(partition) {
+    fn one(&self, partition: u16) {
+        self.keep(partition);
+        self.changed.notify_one();
+    }
+
+    /// Notes that a partition is to be asked again, at the next occasion.
+    fn keep(&self, partition: u16) {
+        if let Some(flag) = self.maybe.get(usize::from(partition)) {
             // ORDERING: see `all`.
             flag.store(true, Ordering::Relaxed);
         }
-        self.changed.notify_one();
     }
 
     fn flagged(&self, partitions: u16) -> Vec<u16> {
@@ -61,64 +82,141 @@ impl News {
     }
 }
 
+/// The queues that are waited for.
+#[derive(Default)]
+struct Board {
+    queues: Mutex<HashMap<Queue, Arc<News>>>,
+    closed: AtomicBool,
+}
+
+impl Board {
+    fn of(&self, queue: &Queue) -> Arc<News> {
+        let mut queues = lock(&self.queues);
+        if let Some(news) = queues.get(queue) {
+            return Arc::clone(news);
+        }
+        if queues.len() >= QUEUES {
+            // Anybody can ask for any name.
+            queues.retain(|_, news| Arc::strong_count(news) > 1);
+        }
+        let news = Arc::new(News::new());
+        queues.insert(queue.clone(), Arc::clone(&news));
+        news
+    }
+
+    fn each(&self, tell: impl Fn(&News)) {
+        lock(&self.queues).values().for_each(|news| tell(news));
+    }
+}
+
 /// Where the jobs of a namespace arrive.
 pub(crate) struct Inbox {
     store: Store,
-    news: Arc<News>,
+    board: Arc<Board>,
     hearing: JoinHandle<()>,
 }
 
 impl Inbox {
     pub(crate) fn open(store: Store) -> Self {
-        let maybe = (0..MOST_PARTITIONS)
-            .map(|_| AtomicBool::new(true))
-            .collect();
-        let news = Arc::new(News {
-            maybe,
-            changed: Notify::new(),
-            closed: AtomicBool::new(false),
-        });
-        let hearing = tokio::spawn(hear(store.clone(), Arc::clone(&news)));
+        let board = Arc::new(Board::default());
+        let hearing = tokio::spawn(hear(store.clone(), Arc::clone(&board)));
         Self {
             store,
-            news,
+            board,
             hearing,
         }
     }
 
-    /// Takes at most `most` jobs, to be ended within `hold`. Waits until there is one, or it is `end`.
+    /// Takes at most `most` jobs of a queue, to be ended within `hold`. Waits until there is one, or it is `end`.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`](crate::StoreError::Away).
-    pub(crate) async fn take(&self, most: usize, hold: Duration, end: Instant) -> Result<Taken> {
+    pub(crate) async fn take(
+        &self,
+        queue: &Queue,
+        most: usize,
+        hold: Duration,
+        end: Instant,
+    ) -> Result<Taken> {
+        let news = self.board.of(queue);
         loop {
-            let arrived = self.take_now(most, hold).await?;
-            let mut changed = pin!(self.news.changed.notified());
+            let (arrived, again) = self.take_now(&news, queue, most, hold).await?;
+            let mut changed = pin!(news.changed.notified());
             // From here on `close` is heard.
             changed.as_mut().enable();
             // ORDERING: Relaxed; `enable` and `notify_waiters` take the same lock.
-            let closed = self.news.closed.load(Ordering::Relaxed);
-            if !arrived.deliveries.is_empty() || closed || Instant::now() >= end {
+            let closed = self.board.closed.load(Ordering::Relaxed);
+            let now = Instant::now();
+            if arrived.deliveries.is_empty() && arrived.left > 0 && !closed {
+                // Those partitions were empty, and there are others.
+                continue;
+            }
+            if !arrived.deliveries.is_empty() || closed || now >= end {
                 return Ok(arrived);
             }
-            let _ = timeout_at(end.into(), changed).await;
+            let wake = again.map_or(end, |again| end.min(now + again));
+            let _ = timeout_at(wake.into(), changed).await;
         }
     }
 
-    async fn take_now(&self, most: usize, hold: Duration) -> Result<Taken> {
-        let mut flagged = self.news.flagged(self.store.partitions());
+    /// Takes what is there, as far as the limits of the queue allow it; says when they may allow more.
+    async fn take_now(
+        &self,
+        news: &News,
+        queue: &Queue,
+        most: usize,
+        hold: Duration,
+    ) -> Result<(Taken, Option<Duration>)> {
+        // ORDERING: Relaxed; a request that does not know it yet is refused, and asks again.
+        if !news.is_limited.load(Ordering::Relaxed) {
+            let arrived = self.take_from(news, queue, most, hold, false).await?;
+            if !arrived.needs_permits {
+                return Ok((arrived, None));
+            }
+            // ORDERING: see above.
+            news.is_limited.store(true, Ordering::Relaxed);
+        }
+        let permits = self.store.permits(queue, most, hold).await?;
+        if !permits.are_needed() {
+            // ORDERING: see above.
+            news.is_limited.store(false, Ordering::Relaxed);
+        }
+        if permits.count == 0 {
+            return Ok((Taken::default(), permits.again));
+        }
+        let taken = self.take_from(news, queue, permits.count, hold, true).await;
+        let mut arrived = taken.unwrap_or_else(|error| {
+            tracing::debug!(%queue, "no jobs for the permits: {error}");
+            Taken::default()
+        });
+        let settled = self
+            .store
+            .settle(queue, &permits, hold, &mut arrived.deliveries);
+        if let Err(error) = settled.await {
+            tracing::debug!(%queue, "permits are kept until their holds end: {error}");
+        }
+        Ok((arrived, None))
+    }
+
+    async fn take_from(
+        &self,
+        news: &News,
+        queue: &Queue,
+        most: usize,
+        hold: Duration,
+        has_permits: bool,
+    ) -> Result<Taken> {
+        let mut flagged = news.flagged(self.store.partitions());
         // A request for few jobs asks few partitions; the others are left to other tasks.
         fastrand::shuffle(&mut flagged);
         let others = flagged.split_off(flagged.len().min(most));
         let count = flagged.len();
         let asked = flagged.iter().enumerate().map(|(at, &partition)| {
             let share = most / count + usize::from(at < most % count);
-            self.store.take(partition, share, hold)
+            self.store.take(partition, queue, share, hold, has_permits)
         });
-        others
-            .iter()
-            .for_each(|&partition| self.news.one(partition.into()));
+        others.iter().for_each(|&partition| news.one(partition));
         let mut arrived = Taken {
             left: others.len() as u64,
             ..Taken::default()
@@ -130,6 +228,10 @@ impl Inbox {
                     arrived.deliveries.extend(taken.deliveries);
                     arrived.orphans += taken.orphans;
                     arrived.died += taken.died;
+                    if taken.needs_permits {
+                        arrived.needs_permits = true;
+                        news.keep(*partition);
+                    }
                     taken.left
                 }
                 Err(error) => {
@@ -139,14 +241,14 @@ impl Inbox {
             };
             arrived.left += left;
             if left > 0 {
-                self.news.one((*partition).into());
+                news.one(*partition);
             }
         }
         if let Some(error) = failed.filter(|_| arrived.deliveries.is_empty()) {
             return Err(error);
         }
         if arrived.left > 0 {
-            self.news.changed.notify_one();
+            news.changed.notify_one();
         }
         if arrived.orphans > 0 {
             tracing::error!(arrived.orphans, "jobs without a record: evicted?");
@@ -157,13 +259,13 @@ impl Inbox {
     /// Ends every wait, now and later.
     pub(crate) fn close(&self) {
         // ORDERING: see `take`.
-        self.news.closed.store(true, Ordering::Relaxed);
-        self.news.changed.notify_waiters();
+        self.board.closed.store(true, Ordering::Relaxed);
+        self.board.each(|news| news.changed.notify_waiters());
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         // ORDERING: see `take`.
-        self.news.closed.load(Ordering::Relaxed)
+        self.board.closed.load(Ordering::Relaxed)
     }
 }
 
@@ -174,41 +276,51 @@ impl Drop for Inbox {
 }
 
 /// Hears in which partitions jobs are ready, for as long as the inbox is there.
-async fn hear(store: Store, news: Arc<News>) {
+async fn hear(store: Store, board: Arc<Board>) {
     loop {
-        if let Err(error) = hear_on(&store, &news).await {
+        if let Err(error) = hear_on(&store, &board).await {
             tracing::debug!("no notices of ready jobs: {error}");
         }
-        news.all();
+        board.each(News::all);
         tokio::time::sleep(RETRY).await;
     }
 }
 
-async fn hear_on(store: &Store, news: &News) -> redis::RedisResult<()> {
+async fn hear_on(store: &Store, board: &Board) -> redis::RedisResult<()> {
     let mut connection = store.link.pubsub().await?;
     connection.subscribe(store.ready_channel()).await?;
     // What became ready before is not announced again.
-    news.all();
+    board.each(News::all);
     let mut sweep = interval(SWEEP);
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut notices = connection.on_message();
     loop {
         tokio::select! {
             notice = notices.next() => match notice {
-                Some(notice) => match notice.get_payload::<u16>() {
-                    Ok(partition) => {
-                        store.learn(partition.saturating_add(1));
-                        news.one(partition.into());
-                    }
-                    Err(_) => news.all(),
-                },
+                Some(notice) => heard(store, board, &notice.get_payload::<String>().unwrap_or_default()),
                 None => return Ok(()),
             },
             _ = sweep.tick() => {
                 let _ = store.refresh().await;
-                news.all();
+                board.each(News::all);
             }
         }
+    }
+}
+
+/// A notice is a partition, or `*` for all of them, and a queue unless it is the default one.
+fn heard(store: &Store, board: &Board, notice: &str) {
+    let (partition, queue) = notice.split_once(' ').unwrap_or((notice, ""));
+    let news = lock(&board.queues).get(&Queue::of_suffix(queue)).cloned();
+    let number = partition.parse::<u16>();
+    if let Ok(partition) = number {
+        store.learn(partition.saturating_add(1));
+    }
+    match (news, number) {
+        (Some(news), Ok(partition)) => news.one(partition),
+        (Some(news), Err(_)) => news.all(),
+        // Nobody here waits for this queue; who begins to asks all partitions.
+        (None, _) => {}
     }
 }
 
@@ -224,12 +336,14 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// One consumer of a namespace.
 pub struct Consumer {
     inbox: Inbox,
+    queue: Queue,
     hold: Duration,
     ready: VecDeque<Delivery>,
 }
 
 impl Consumer {
-    /// Connects. Each job has to be ended within `hold`; later it is given to any consumer again.
+    /// Connects, for jobs of the default queue. Each has to be ended within `hold`; later it is given to any consumer
+    /// again.
     ///
     /// # Errors
     ///
@@ -238,9 +352,16 @@ impl Consumer {
         let inbox = Inbox::open(Store::open(settings).await?);
         Ok(Self {
             inbox,
+            queue: Queue::default(),
             hold,
             ready: VecDeque::new(),
         })
+    }
+
+    /// Takes the jobs of this queue instead.
+    #[must_use]
+    pub fn of(self, queue: Queue) -> Self {
+        Self { queue, ..self }
     }
 
     /// The next job. Waits as long as there is none, and while Redis is away. Dropping the future loses
@@ -252,7 +373,7 @@ impl Consumer {
             }
             match self
                 .inbox
-                .take(BATCH, self.hold, Instant::now() + WAIT)
+                .take(&self.queue, BATCH, self.hold, Instant::now() + WAIT)
                 .await
             {
                 Ok(arrived) => self.ready.extend(arrived.deliveries),

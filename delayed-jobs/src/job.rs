@@ -4,16 +4,79 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Parser};
 use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{MOST_PARTITIONS, Settings, duration, millis};
+use crate::units::{duration, millis};
+
+/// The most partitions that a namespace can have.
+pub(crate) const MOST_PARTITIONS: u16 = 4096;
+
+/// Longest name of a queue.
+const QUEUE: usize = 50;
 
 /// The farthest a job can be ahead: ten years.
 pub(crate) const FARTHEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// The name of a job: its partition and 64 random bits. Any node can tell from it where the job is.
+/// The name of a queue: `default`, or 1 to 50 letters, digits, `-` and `_`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Queue(
+    /// Empty for the default queue.
+    String,
+);
+
+/// The queue of jobs that name none.
+const DEFAULT: &str = "default";
+
+impl Queue {
+    /// The name as keys and ids have it: nothing for the default queue.
+    pub(crate) fn suffix(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads what keys and ids have.
+    pub(crate) fn of_suffix(suffix: &str) -> Self {
+        Self(suffix.to_owned())
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { DEFAULT } else { &self.0 })
+    }
+}
+
+impl FromStr for Queue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if !(1..=QUEUE).contains(&text.len()) || !text.chars().all(fits) {
+            return Err(format!(
+                "queue: a name has 1 to {QUEUE} letters, digits, `-` and `_`"
+            ));
+        }
+        Ok(Self::of_suffix(if text == DEFAULT { "" } else { text }))
+    }
+}
+
+impl Serialize for Queue {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Queue {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// The name of a job: its partition, 64 random bits, and its queue if that is not the default one. Any node can tell from
+/// it where the job is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId {
     partition: u16,
@@ -21,11 +84,18 @@ pub struct JobId {
 }
 
 impl JobId {
-    pub(crate) fn random(partition: u16) -> Self {
-        Self {
-            partition,
-            text: format!("{partition}-{:016x}", fastrand::u64(..)),
+    pub(crate) fn random(partition: u16, queue: &Queue) -> Self {
+        let mut text = format!("{partition}-{:016x}", fastrand::u64(..));
+        if !queue.suffix().is_empty() {
+            text = format!("{text}-{}", queue.suffix());
         }
+        Self { partition, text }
+    }
+
+    /// The queue the job is in.
+    #[must_use]
+    pub fn queue(&self) -> Queue {
+        Queue::of_suffix(self.text.splitn(3, '-').nth(2).unwrap_or(""))
     }
 
     /// The partition the job belongs to.
@@ -52,16 +122,16 @@ impl FromStr for JobId {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        let partition = text
-            .split_once('-')
-            .filter(|(_, digits)| digits.len() == 16 && digits.bytes().all(hex))
-            .and_then(|(number, _)| {
-                number
-                    .parse()
-                    .ok()
-                    .filter(|n: &u16| n.to_string() == number)
-            })
-            .filter(|number| *number < MOST_PARTITIONS);
+        let mut parts = text.splitn(3, '-');
+        let number = parts.next().unwrap_or("");
+        let digits = parts.next().unwrap_or("");
+        let queue = parts.next().map(str::parse::<Queue>);
+        let named = queue.is_none_or(|queue| queue.is_ok_and(|queue| queue != Queue::default()));
+        let partition = number
+            .parse()
+            .ok()
+            .filter(|n: &u16| *n < MOST_PARTITIONS && n.to_string() == number)
+            .filter(|_| digits.len() == 16 && digits.bytes().all(hex) && named);
         let shown = || text.chars().take(80).collect::<String>();
         let wrong = || {
             format!(
@@ -122,7 +192,13 @@ pub struct Retry {
 impl Default for Retry {
     /// Ten attempts, 1 s, 2 s, 4 s .. apart, at most 1 h, each 20 % shorter or longer.
     fn default() -> Self {
-        Settings::default().retry
+        #[derive(Parser)]
+        #[command(no_binary_name = true)]
+        struct Alone {
+            #[command(flatten)]
+            retry: Retry,
+        }
+        Alone::parse_from::<_, &str>([]).retry
     }
 }
 
@@ -183,10 +259,12 @@ pub struct NewJob {
     pub idempotency_key: Option<String>,
     /// How often it is tried; without it, as often as the node's settings say.
     pub retry: Option<Retry>,
+    /// Where it waits for a consumer once it has fired.
+    pub queue: Queue,
 }
 
 impl NewJob {
-    /// A job without an idempotency key.
+    /// A job of the default queue without an idempotency key.
     #[must_use]
     pub fn new(payload: impl Into<String>, when: When) -> Self {
         Self {
@@ -194,6 +272,7 @@ impl NewJob {
             when,
             idempotency_key: None,
             retry: None,
+            queue: Queue::default(),
         }
     }
 }
@@ -231,6 +310,8 @@ impl fmt::Display for State {
 pub struct Job {
     /// Its name.
     pub id: JobId,
+    /// Where it waits for a consumer once it has fired.
+    pub queue: Queue,
     /// How far it has come.
     pub state: State,
     /// When it is or was due.
@@ -247,8 +328,9 @@ pub struct Job {
     /// Why the last attempt has failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// What it carries.
-    pub payload: String,
+    /// What it carries, until it is done or cancelled.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub payload: Option<String>,
 }
 
 /// The answer to a request for a job.
@@ -269,4 +351,33 @@ pub struct Found {
     pub state: State,
     /// When it is or was due, in milliseconds since 1970.
     pub due_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_names_a_queue_that_is_not_the_default_one() {
+        let mail: Queue = "mail-2_b".parse().unwrap();
+        let id = JobId::random(40, &mail);
+        let read: JobId = id.to_string().parse().unwrap();
+        assert_eq!((&read, read.queue(), read.partition()), (&id, mail, 40));
+        let id = JobId::random(4095, &"default".parse().unwrap());
+        assert_eq!((id.queue(), id.as_str().len()), (Queue::default(), 21));
+        for wrong in [
+            "-default",
+            "-",
+            "-a b",
+            "-a.b",
+            &format!("-{}", "x".repeat(51)),
+        ] {
+            assert!(
+                format!("7-00c0ffee00c0ffee{wrong}")
+                    .parse::<JobId>()
+                    .is_err(),
+                "{wrong}"
+            );
+        }
+    }
 }

@@ -3,15 +3,16 @@
 //! A [`Node`] leases partitions, keeps the near future of each in a tickwheel timer, and hands what is due
 //! to consumers. `docs/DISTRIBUTED.md` says how and why. The rooms:
 //!
-//! * [`settings`](Settings), `job`, `recurrence`, `error` - the ground
+//! * [`settings`](Settings), `job`, `recurrence`, `units`, `error` - the ground
 //! * `link`, [`store`](Store) - the jobs as Redis keeps them, one script for each step
 //! * [`node`](Node) - leases, window, firing
 //! * `inbox` - where what has fired arrives; [`Consumer`] takes and acknowledges it
-//! * `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command;
+//! * `access` - bearer tokens; `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command;
 //!   `webhook` - sends what has fired to a URL
 //! * [`local`] - Redis and nodes as processes of this machine
 //! * `demo` - judges a run; `cli` - the program and its options
 
+mod access;
 mod cli;
 mod client;
 mod consume;
@@ -27,6 +28,7 @@ mod node;
 mod recurrence;
 mod settings;
 mod store;
+mod units;
 mod webhook;
 
 pub use cli::main;
@@ -34,11 +36,11 @@ pub use client::{Client, ClientError, ShownDelivery, ShownJob, ShownPage};
 pub use error::StoreError;
 pub use http::serve;
 pub use inbox::Consumer;
-pub use job::{Accepted, Found, Job, JobId, NewJob, Retry, State, When};
+pub use job::{Accepted, Found, Job, JobId, NewJob, Queue, Retry, State, When};
 pub use node::Node;
 pub use recurrence::Recurrence;
 pub use settings::{Secret, Settings};
 pub use store::{
-    Delivery, NewSchedule, NodeView, Overview, Page, PartitionView, Schedule, Scheduled, Search,
-    Store,
+    Delivery, Limits, NewSchedule, NodeView, Overview, Page, PartitionView, QueueView, Rate,
+    Schedule, Scheduled, Search, Store,
 };

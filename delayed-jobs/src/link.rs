@@ -16,7 +16,8 @@ use redis::{
     ScriptInvocation, TlsCertificates, TlsMode,
 };
 
-use crate::settings::{Settings, lock};
+use crate::settings::Settings;
+use crate::units::lock;
 
 /// Makes connections, and keeps one.
 pub(crate) struct Link {

@@ -119,6 +119,12 @@ impl RedisProcess {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Where it keeps its files.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Kills it without warning.
     ///
     /// # Errors
@@ -262,8 +268,12 @@ async fn next_try(start: Instant, longest: Duration, what: &str) -> io::Result<(
 async fn ask<T: redis::FromRedisValue>(port: u16, command: &redis::Cmd) -> io::Result<T> {
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}"));
     let client = client.map_err(io::Error::other)?;
-    let connection = client.get_multiplexed_async_connection().await;
-    let mut connection = connection.map_err(io::Error::other)?;
+    // A busy machine takes its time.
+    let patient = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(START))
+        .set_response_timeout(Some(START));
+    let connection = client.get_multiplexed_async_connection_with_config(&patient);
+    let mut connection = connection.await.map_err(io::Error::other)?;
     command
         .query_async(&mut connection)
         .await
@@ -302,6 +312,8 @@ impl NodeProcess {
             ("lease", ms(settings.lease)),
             ("window", ms(settings.window)),
             ("retention", ms(settings.retention)),
+            ("dead-retention", settings.dead_retention.and_then(ms)),
+            ("max-dead", count(settings.max_dead)),
             ("patience", ms(settings.patience)),
             ("max-pending", count(settings.max_pending)),
             ("max-unread", count(settings.max_unread)),
@@ -385,6 +397,8 @@ impl NodeProcess {
 fn free_port() -> io::Result<u16> {
     // Below the range that outgoing connections are given, so that none takes it meanwhile.
     let mut ports = (0..200).map(|_| fastrand::u16(10_000..30_000));
-    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    // A server of a cluster takes a second one as well.
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let free = ports.find(|port| is_free(*port) && is_free(*port + 10_000));
     free.ok_or_else(|| io::Error::other("no free port was found from 10000 to 29999"))
 }

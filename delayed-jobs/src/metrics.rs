@@ -12,12 +12,15 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
 use crate::job::Accepted;
-use crate::store::{Failed, Overview, Taken};
+use crate::store::{Failed, Overview, QueueView, Taken};
 
 /// Upper ends of the buckets of lateness, in seconds.
 const LATENESS: [f64; 12] = [
     0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
 ];
+
+/// A number that goes up and down.
+type Amount = Gauge<f64, AtomicU64>;
 
 /// Names with values.
 type Labels = Vec<(&'static str, String)>;
@@ -44,6 +47,8 @@ pub(crate) struct Metrics {
     pub(crate) held: Gauge,
     pub(crate) armed: Gauge,
     pub(crate) redis_up: Gauge<u64, AtomicU64>,
+    pub(crate) redis_full: Gauge<u64, AtomicU64>,
+    pub(crate) dead_forgotten: Counter,
     lateness: Histogram,
     http: Family<Labels, Histogram, fn() -> Histogram>,
 }
@@ -81,9 +86,19 @@ impl Metrics {
             orphans: counter("orphans", "Entries whose job's record was gone"),
             redis_errors: counter("redis_errors", "Requests that Redis did not answer"),
             refused: counter("refused", "Requests refused as wrong"),
+            dead_forgotten: counter(
+                "dead_forgotten",
+                "Dead jobs forgotten as dead_retention and max_dead say",
+            ),
             held: add(&mut all, "partitions", "Partitions held", Gauge::default()),
             armed: add(&mut all, "armed", "Moments in the timer", Gauge::default()),
             redis_up: add(&mut all, "redis_up", "1 if Redis answers", Gauge::default()),
+            redis_full: add(
+                &mut all,
+                "redis_full",
+                "1 if Redis had no room for new jobs at the last beat",
+                Gauge::default(),
+            ),
             lateness: add(
                 &mut all,
                 "lateness_seconds",
@@ -166,12 +181,7 @@ impl Metrics {
 fn of_namespace(now: &Overview) -> Registry {
     let mut registry = Registry::with_prefix("delayed_jobs");
     let mut gauge = |name, help, value: u64, unit: f64| {
-        let gauge = add(
-            &mut registry,
-            name,
-            help,
-            Gauge::<f64, AtomicU64>::default(),
-        );
+        let gauge = add(&mut registry, name, help, Amount::default());
         gauge.set(value as f64 / unit);
     };
     gauge("pending", "Jobs that wait for their time", now.pending, 1.0);
@@ -218,5 +228,74 @@ fn of_namespace(now: &Overview) -> Registry {
         free,
         1.0,
     );
+    let mut of_queues = |name, help, value: fn(&QueueView) -> f64| {
+        let family = add(
+            &mut registry,
+            name,
+            help,
+            Family::<Labels, Amount>::default(),
+        );
+        for one in &now.queues {
+            let labels = vec![("queue", one.queue.to_string())];
+            family.get_or_create(&labels).set(value(one));
+        }
+    };
+    of_queues("queue_pending", "Jobs that wait for their time", |one| {
+        one.pending as f64
+    });
+    of_queues(
+        "queue_unread",
+        "Fired jobs that no consumer has taken",
+        |one| one.unread as f64,
+    );
+    of_queues(
+        "queue_unread_age_seconds",
+        "Since the first of them fired",
+        |one| one.unread_ms as f64 / 1000.0,
+    );
+    of_queues(
+        "queue_unacknowledged",
+        "Fired jobs that have not ended",
+        |one| one.unacknowledged as f64,
+    );
+    of_queues("queue_paused", "1 if the queue hands nothing out", |one| {
+        f64::from(one.paused)
+    });
     registry
+}
+
+/// Turns an exposition of OpenMetrics into the older format: a counter's help and type are of the name with `_total`,
+/// and there is no mark at the end.
+pub(crate) fn plain(text: &str) -> String {
+    let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", kind @ ("HELP" | "TYPE"), name, rest] if is_counter(name) => {
+                plain.push_str(&format!("# {kind} {name}_total {rest}"));
+            }
+            _ => plain.push_str(line),
+        }
+        plain.push('\n');
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_older_format_names_counters_with_total_and_has_no_end() {
+        let metrics = Metrics::new();
+        metrics.fired.inc_by(3);
+        let (open, plain) = (metrics.text(None), plain(&metrics.text(None)));
+        assert!(open.contains("# TYPE delayed_jobs_fired counter\ndelayed_jobs_fired_total 3\n"));
+        assert!(
+            plain.contains("# TYPE delayed_jobs_fired_total counter\ndelayed_jobs_fired_total 3\n")
+        );
+        assert!(plain.contains("# HELP delayed_jobs_fired_total Jobs"));
+        assert!(plain.contains("# TYPE delayed_jobs_armed gauge\n") && !plain.contains("EOF"));
+    }
 }

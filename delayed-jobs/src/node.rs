@@ -4,6 +4,7 @@
 //! * `tenure` - what the node knows of a partition while it holds it
 //! * `keeper` - leases, the hand-over to the consumers, and what the log says of them
 //! * `window` - the near future, read and heard of
+//! * `fill` - counts what waits, for the limits on new jobs; `news` - what the log is told
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,17 +14,22 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::clock::RedisClock;
-use self::keeper::News;
+use self::fill::Fill;
+use self::news::News;
 use self::tenure::{Moment, Partition};
+use crate::access::Tokens;
 use crate::error::StoreError;
-use crate::http::guard::{self, Fill, Tokens};
 use crate::inbox::Inbox;
+use crate::job::MOST_PARTITIONS;
 use crate::metrics::Metrics;
-use crate::settings::{MOST_PARTITIONS, Settings, lock};
+use crate::settings::Settings;
 use crate::store::{NodeView, Store};
+use crate::units::lock;
 
 mod clock;
+pub(crate) mod fill;
 mod keeper;
+mod news;
 mod tenure;
 mod window;
 
@@ -80,7 +86,7 @@ impl Node {
         let mut tasks = JoinSet::new();
         tasks.spawn(keeper::keep(Arc::clone(&shared)));
         if limited.is_some() {
-            tasks.spawn(guard::watch_fill(Arc::clone(&shared)));
+            tasks.spawn(fill::watch(Arc::clone(&shared)));
         }
         tasks.spawn(window::hear(Arc::clone(&shared), heard));
         Ok(Self { shared, tasks })
@@ -161,7 +167,7 @@ pub(crate) struct Shared {
     wishes: mpsc::UnboundedSender<Wish>,
     pub(crate) tokens: Tokens,
     pub(crate) fill: Fill,
-    news: News,
+    pub(crate) news: News,
     last_reached: Mutex<Instant>,
     /// Where deliveries arrive, once a consumer has asked for one.
     inbox: OnceLock<Inbox>,

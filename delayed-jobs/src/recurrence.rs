@@ -10,7 +10,7 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds};
 
 use crate::job::FARTHEST;
-use crate::settings::millis;
+use crate::units::millis;
 
 /// The shortest time between two occurrences.
 const SHORTEST: Duration = Duration::from_millis(100);

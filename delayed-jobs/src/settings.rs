@@ -1,15 +1,12 @@
 //! What a node is made of. All nodes of one namespace must agree on the window.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Parser;
 
-use crate::job::Retry;
-
-/// The most partitions that a namespace can have.
-pub(crate) const MOST_PARTITIONS: u16 = 4096;
+use crate::job::{MOST_PARTITIONS, Retry};
+use crate::units::{duration, millis};
 
 /// Settings of a [`Store`](crate::Store) and of a [`Node`](crate::Node).
 #[derive(Clone, Debug, Parser)]
@@ -59,6 +56,12 @@ pub struct Settings {
     /// How long an ended job, and its idempotency key, can still be asked for
     #[arg(long, default_value = "1h", value_parser = duration, value_name = "DURATION")]
     pub retention: Duration,
+    /// How long a dead job is kept [default: until it is requeued or purged]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub dead_retention: Option<Duration>,
+    /// How many dead jobs are kept, those that died last; each partition keeps its share, rounded up
+    #[arg(long, value_name = "N")]
+    pub max_dead: Option<u64>,
     /// How long an answer of Redis is waited for; at most half a lease
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
     pub patience: Duration,
@@ -115,6 +118,8 @@ impl Settings {
             "the window is too short; use 1 s or more"
         } else if self.patience.is_zero() || self.retention < second {
             "patience must not be 0 and retention not below 1 s"
+        } else if self.dead_retention.is_some_and(|kept| kept < second) {
+            "dead_retention must not be below 1 s"
         } else {
             return Ok(());
         };
@@ -150,28 +155,4 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(..)")
     }
-}
-
-/// A duration as people write it.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|error| format!("`{text}` is not a duration like 500ms, 3s or 1h ({error})"))
-}
-
-/// Microseconds since 1970.
-pub(crate) fn now_us() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Locks a mutex, also after a panic of another holder.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whole milliseconds, rounded up, saturating.
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

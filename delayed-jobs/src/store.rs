@@ -3,6 +3,7 @@
 //!
 //! * `jobs` - accepts, reads, cancels and moves jobs; `lists` - lists of them
 //! * `deliveries` - hands jobs to consumers; `schedules` - recurring jobs
+//! * `queues` - pauses and limits
 //! * `partition` - what only the holder of a partition asks; what people and monitoring want to see
 
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use redis::{Cmd, FromRedisValue, Script, ToRedisArgs};
 
 use self::jobs::{Lanes, spread};
 use crate::error::{Result, StoreError};
+use crate::job::MOST_PARTITIONS;
 use crate::link::Link;
-use crate::settings::{MOST_PARTITIONS, Settings};
+use crate::settings::Settings;
 
 /// Names a script, which `common.lua` begins. A full Redis refuses the one that accepts jobs, before it
 /// begins; what fires, ends and gives memory back goes on.
@@ -46,13 +48,15 @@ mod deliveries;
 mod jobs;
 mod lists;
 mod partition;
+mod queues;
 mod schedules;
 
 pub use self::deliveries::Delivery;
 pub(crate) use self::deliveries::{Failed, Nack, Receipt, Taken};
 pub use self::lists::{Page, Search};
 pub(crate) use self::partition::Fired;
-pub use self::partition::{NodeView, Overview, PartitionView};
+pub use self::partition::{NodeView, Overview, PartitionView, QueueView};
+pub use self::queues::{Limits, Rate};
 pub use self::schedules::{NewSchedule, Schedule, Scheduled};
 
 /// The oldest server whose scripts behave as this program needs.
@@ -228,6 +232,11 @@ impl Store {
     /// Learns how many partitions there are, and adds some if it is to `grow` the namespace and the settings
     /// want more. Returns how many of them keys lead to.
     pub(crate) async fn count_partitions(&self, grow: bool) -> Result<u16> {
+        if grow {
+            let noted: Option<u16> = self.ask(&Cmd::hget(self.noted(), "partitions")).await?;
+            let wanted = self.settings.partitions;
+            self.copy_rules(noted.unwrap_or(wanted)..wanted).await?;
+        }
         let args = (self.settings.partitions, u8::from(grow));
         let timed = self
             .timed(script!("partitions"), self.noted(), args)

@@ -1,6 +1,7 @@
 //! Pushes what has fired to a URL, signed as Standard Webhooks says. An answer of 200 to 299 ends the job, any
 //! other one is a failed attempt.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,10 +16,11 @@ use sha2::Sha256;
 use tokio::task::JoinSet;
 
 use crate::error::{Failure, StoreError};
+use crate::job::Queue;
 use crate::link::prepare_tls;
 use crate::node::{Node, Shared};
-use crate::settings::duration;
 use crate::store::{Delivery, Nack};
+use crate::units::duration;
 
 /// How long one look for jobs waits.
 const WAIT: Duration = Duration::from_secs(5);
@@ -26,18 +28,21 @@ const WAIT: Duration = Duration::from_secs(5);
 /// Distance of tries while Redis does not answer.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Most of an answer that is kept as the reason of a failure, in characters.
+/// Most of an answer, or of an error, that is kept as the reason of a failure, in characters.
 const REASON: usize = 200;
 
 /// Where jobs are pushed to, if anywhere. All nodes of a namespace may push; each job goes out once per attempt.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WebhookSettings {
-    /// Each job that fires is sent here by POST, instead of waiting for a consumer
+    /// Each job of the queue that fires is sent here by POST, instead of waiting for a consumer
     #[arg(long, value_name = "URL", requires = "webhook_secret_file")]
     webhook_url: Option<String>,
     /// Holds the key of the signatures: `whsec_` and base64, or any text
     #[arg(long, value_name = "FILE")]
     webhook_secret_file: Option<PathBuf>,
+    /// The queue whose jobs are sent; the others wait for consumers
+    #[arg(long, default_value_t, value_name = "NAME")]
+    webhook_queue: Queue,
     /// How long an answer is waited for
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
     webhook_timeout: Duration,
@@ -51,6 +56,7 @@ struct Pusher {
     shared: Arc<Shared>,
     http: reqwest::Client,
     url: String,
+    queue: Queue,
     key: Vec<u8>,
     /// Longer than an answer is waited for.
     hold: Duration,
@@ -85,6 +91,7 @@ pub(crate) fn push(settings: &WebhookSettings, node: &Node) -> Result<JoinSet<()
         shared,
         http,
         url: url.clone(),
+        queue: settings.webhook_queue.clone(),
         key,
         hold,
     });
@@ -118,6 +125,17 @@ fn signature(key: &[u8], id: &str, seconds: u64, body: &str) -> String {
     mac.unwrap_or_default()
 }
 
+/// An error and what has caused it, from the outermost to the first.
+fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text.chars().take(REASON).collect()
+}
+
 impl Pusher {
     /// Sends one job after the other until the inbox is closed.
     async fn run(self: Arc<Self>) {
@@ -125,7 +143,7 @@ impl Pusher {
             match self
                 .shared
                 .inbox()
-                .take(1, self.hold, Instant::now() + WAIT)
+                .take(&self.queue, 1, self.hold, Instant::now() + WAIT)
                 .await
             {
                 Ok(arrived) => {
@@ -189,7 +207,7 @@ impl Pusher {
             .body(body)
             .send()
             .await
-            .map_err(|error| failed(error.without_url().to_string(), None))?;
+            .map_err(|error| failed(causes(&error.without_url()), None))?;
         let status = answer.status();
         if status.is_success() {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use crate::job::JobId;
+use crate::job::{JobId, Queue};
 
 /// One job.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(super) struct Entry {
     /// It never works, so it must end among the dead.
     pub(super) poison: bool,
     dead: bool,
+    /// It has fired and come while its queue was paused.
+    in_pause: bool,
     /// When it first came: handed over or arrived, whichever was earlier.
     came_ms: Option<u64>,
 }
@@ -23,6 +25,8 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Books {
     jobs: HashMap<JobId, Entry>,
+    /// Since when the queue that is not the default one hands nothing out, while that is so.
+    pub(super) paused_from: Option<u64>,
     /// Requests that no node has answered: these jobs may come or not.
     pub(super) unsure: usize,
     /// Correct requests that were refused.
@@ -47,7 +51,10 @@ impl Books {
 
     /// A delivery has come.
     pub(super) fn came(&mut self, id: &JobId, fired_ms: u64, arrived_ms: u64) {
-        self.job(id).came_ms.get_or_insert(fired_ms.min(arrived_ms));
+        let is_paused = self.paused_from.is_some_and(|from| fired_ms >= from);
+        let job = self.job(id);
+        job.in_pause |= is_paused && id.queue() != Queue::default();
+        job.came_ms.get_or_insert(fired_ms.min(arrived_ms));
     }
 
     /// The nodes say that these jobs are dead. Returns whether all poison is among them.
@@ -98,6 +105,9 @@ impl Audit {
                 "is poison, and not dead"
             };
             self.breach("misjudged", format!("{id} {what}"));
+        }
+        if job.in_pause {
+            self.breach("in a pause", format!("{id} came"));
         }
         if !job.accepted {
             return self.breach("unknown", format!("{id} was not asked for"));
@@ -188,6 +198,14 @@ mod tests {
             books.audit().breaches.contains_key("misjudged"),
             "dead, and no poison"
         );
+        let mailed: JobId = "0-0000000000000007-mail".parse().unwrap();
+        books.paused_from = Some(500);
+        books.came(&id(0), 500, 501);
+        books.came(&mailed, 499, 501);
+        assert!(!books.audit().breaches.contains_key("in a pause"));
+        books.came(&mailed, 500, 501);
+        assert_eq!(books.audit().breaches["in a pause"].len(), 1);
+        books.jobs.remove(&mailed);
         books.unsure = 1;
         let audit = books.audit();
         assert!(

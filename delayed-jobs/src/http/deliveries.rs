@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::common::{Answer, ListQuery, Shares, limit, page_of};
 use super::request::{Asked, Body, Refusal, duration, optional};
-use super::{Answer, ListQuery, Shares, limit, page_of};
-use crate::job::{FARTHEST, JobId};
+use crate::job::{FARTHEST, JobId, Queue};
 use crate::store::{Failed, Nack, Receipt};
 
 /// Longest wait of a request for deliveries.
@@ -32,6 +32,8 @@ pub(super) struct TakeQuery {
     max: Option<usize>,
     wait: Option<String>,
     hold: Option<String>,
+    #[serde(default)]
+    queue: Queue,
 }
 
 fn hold(text: &str) -> Result<Duration, Refusal> {
@@ -58,7 +60,7 @@ pub(super) async fn take(
     let hold = hold.unwrap_or(shared.store.settings().hold);
     let arrived = shared
         .inbox()
-        .take(max, hold, Instant::now() + wait)
+        .take(&query.queue, max, hold, Instant::now() + wait)
         .await?;
     shared.metrics.arrived(&arrived);
     // Not by a `Value`, which would order the fields of payloads.

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::error::StoreError;
-use crate::job::{FARTHEST, NewJob, Retry, When};
+use crate::job::{FARTHEST, NewJob, Queue, Retry, When};
 use crate::metrics::Metrics;
 
 /// Longest payload, as JSON text.
@@ -51,6 +51,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     }
 }
 
+const ONE_TIME: &str = "give exactly one of delay_ms, delay, due_ms and due";
+
 /// When, in one of four ways.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +74,8 @@ pub(super) struct CreateRequest {
     when: MoveRequest,
     #[serde(flatten)]
     tries: Tries,
+    #[serde(default)]
+    queue: Queue,
 }
 
 /// How often a job is tried; the node's settings say what is left out.
@@ -124,12 +128,15 @@ impl Tries {
 impl CreateRequest {
     pub(super) fn into_job(self, headers: &HeaderMap, default: &Retry) -> Result<NewJob, Refusal> {
         let retry = self.tries.retry(default)?;
-        let (payload, when) = (payload(&self.payload)?, self.when.when()?);
+        let (payload, when) = (payload(&self.payload)?, self.when.given()?);
+        // Without a time it is due now.
+        let when = when.unwrap_or(When::After(Duration::ZERO));
         Ok(NewJob {
             payload,
             when,
             idempotency_key: self.when.key(headers)?,
             retry,
+            queue: self.queue,
         })
     }
 }
@@ -137,6 +144,11 @@ impl CreateRequest {
 impl MoveRequest {
     /// The one that was given.
     pub(super) fn when(&self) -> Result<When, Refusal> {
+        self.given()?.ok_or_else(|| Refusal::bad(ONE_TIME))
+    }
+
+    /// The one that was given, if one was.
+    fn given(&self) -> Result<Option<When>, Refusal> {
         let given = [
             self.delay_ms.map(|ms| after(Duration::from_millis(ms))),
             self.delay
@@ -147,10 +159,8 @@ impl MoveRequest {
         ];
         let mut given = given.into_iter().flatten();
         match (given.next(), given.next()) {
-            (Some(when), None) => when,
-            _ => Err(Refusal::bad(
-                "give exactly one of delay_ms, delay, due_ms and due",
-            )),
+            (when, None) => when.transpose(),
+            _ => Err(Refusal::bad(ONE_TIME)),
         }
     }
 
@@ -230,7 +240,7 @@ fn moment(text: &str) -> Result<u64, Refusal> {
             "due: not a time like 2030-01-31T12:00:00Z ({error})"
         ))
     })?;
-    Ok(crate::settings::millis(
+    Ok(crate::units::millis(
         moment.duration_since(UNIX_EPOCH).unwrap_or_default(),
     ))
 }
@@ -300,6 +310,7 @@ impl From<StoreError> for Refusal {
             StoreError::Away(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_away"),
             StoreError::Denied(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_denied"),
             StoreError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_full"),
+            StoreError::Disk(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_disk"),
             StoreError::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
             StoreError::KeyReused(_) => (StatusCode::CONFLICT, "conflict"),
             StoreError::Unfit(_) => (StatusCode::BAD_REQUEST, "bad_request"),

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::settings::lock;
+use crate::units::lock;
 
 /// How long a sample is believed though later ones had longer round trips.
 const BELIEVED: Duration = Duration::from_secs(10);

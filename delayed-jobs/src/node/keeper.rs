@@ -1,19 +1,18 @@
-//! Keeps the leases, fires what is due meanwhile, and tells the log in a line for each event what they come to: says that the node lives, prolongs what it holds, takes its share of what is free,
-//! gives back what is more, and has the window read.
+//! Keeps the leases and fires what is due meanwhile: says that the node lives, prolongs what it holds, takes its share of
+//! what is free, gives back what is more, and has the window read.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
 use super::Shared;
+use super::news::ACQUIRED;
 use super::tenure::Partition;
 use super::window;
-use crate::error::StoreError;
-use crate::settings::lock;
 use crate::store::{Fired, Timed};
+use crate::units::lock;
 
 /// Beats for as long as the node runs, and fires what is due meanwhile.
 pub(super) async fn keep(shared: Arc<Shared>) {
@@ -51,7 +50,8 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
     let alive = match alive {
         Ok(alive) => {
             *lock(&shared.last_reached) = Instant::now();
-            shared.news.redis(None);
+            // Whether it takes new jobs, no beat shows.
+            shared.news.redis(shared.store.probe().await.as_ref().err());
             alive.len().max(1)
         }
         Err(error) => {
@@ -66,8 +66,26 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
     for partition in shared.partitions() {
         window::read_if_needed(shared, partition);
     }
+    prune(shared).await;
     // A lease that nobody prolongs is taken as soon as it ends.
     soonest.map_or(pause, |left| pause.min(left + Duration::from_millis(1)))
+}
+
+/// Forgets dead jobs that are too old or too many.
+async fn prune(shared: &Shared) {
+    let settings = shared.store.settings();
+    if settings.dead_retention.is_none() && settings.max_dead.is_none() {
+        return;
+    }
+    let held = shared.partitions().iter();
+    let held = held.filter(|one| one.lease().is_some());
+    join_all(held.map(
+        async |partition| match shared.store.prune(partition.number).await {
+            Ok(forgotten) => drop(shared.metrics.dead_forgotten.inc_by(forgotten)),
+            Err(error) => shared.failed("dead jobs not forgotten", partition.number, &error),
+        },
+    ))
+    .await;
 }
 
 async fn renew(shared: &Shared, partition: &Partition) {
@@ -245,42 +263,4 @@ fn note(shared: &Shared, partition: &Partition, fired: &Fired) -> bool {
         partition.arm(next_ms, earliest, &shared.timer, &shared.clock);
     }
     false
-}
-
-/// An event that is no trouble.
-const ACQUIRED: &str = "partitions acquired";
-
-/// Events since the last line.
-#[derive(Default)]
-pub(super) struct News {
-    /// How many partitions each has met.
-    events: Mutex<BTreeMap<&'static str, u32>>,
-    trouble: Mutex<Option<&'static str>>,
-}
-
-impl News {
-    pub(super) fn tell(&self, event: &'static str) {
-        *lock(&self.events).entry(event).or_default() += 1;
-    }
-
-    /// Writes the lines.
-    pub(super) fn flush(&self) {
-        for (event, partitions) in std::mem::take(&mut *lock(&self.events)) {
-            match event {
-                ACQUIRED => tracing::info!(partitions, "{event}"),
-                _ => tracing::warn!(partitions, "{event}"),
-            }
-        }
-    }
-
-    /// Notes how a beat ended, and says so when it changes.
-    pub(super) fn redis(&self, error: Option<&StoreError>) {
-        let now = error.and_then(StoreError::redis_trouble);
-        if std::mem::replace(&mut *lock(&self.trouble), now) != now {
-            match error {
-                Some(error) => tracing::warn!("no beat until this ends: {error}"),
-                None => tracing::warn!("Redis answers again"),
-            }
-        }
-    }
 }

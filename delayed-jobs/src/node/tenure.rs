@@ -8,7 +8,7 @@ use tickwheel::{Key, Timer};
 use tokio::sync::Notify;
 
 use super::clock::RedisClock;
-use crate::settings::lock;
+use crate::units::lock;
 
 /// A moment at which something is due in a partition. What it is, Redis knows.
 #[derive(Clone, Copy, Debug)]

@@ -5,22 +5,58 @@ local function now_us()
   return time[1] * 1000000 + time[2]
 end
 local function text(number) return string.format('%.0f', number) end
+-- The queue that an id names after its partition and its digits; '' for the default queue.
+local function queue_of(id)
+  local at = string.find(id, '-', 8, true)
+  return at and string.sub(id, at + 1) or ''
+end
+-- The key of a list or set that each queue has.
+local function key_of(kind, queue)
+  return base .. ':' .. kind .. (queue == '' and '' or ':' .. queue)
+end
+-- Counts the pending jobs of a queue. Those of the default queue are the rest of `due`.
+local function count_pending(queue, more)
+  if queue ~= '' then redis.call('HINCRBY', base .. ':queues', queue, more) end
+end
 -- Tells the holder of the partition at which moments something is due now.
 local function announce(moments)
   if #moments == 0 then return end
   local count = redis.call('INCR', base .. ':seq')
   redis.call('PUBLISH', base .. ':near', text(count) .. ' ' .. table.concat(moments, ' '))
 end
--- Ends a job: its record, and the memory of its idempotency key, stay for `retention` ms.
-local function retire(key, once, state, retention)
-  redis.call('HSET', key, 'state', state)
+-- Reads what is to be known of a job to end it: {due, created, fired, attempt, spent, policy, reason, key, state}.
+local function read(key)
+  return redis.call('HMGET', key, 'due', 'created', 'fired', 'attempt', 'spent', 'policy', 'reason', 'once', 'state')
+end
+-- Ends a job that was read: a short record of it, and the memory of its idempotency key, stay for `retention` ms. The record is written
+-- anew, because one that has had a long payload does not shrink by itself.
+local function retire(key, job, state, retention)
+  local kept = { 'state', state, 'due', job[1], 'created', job[2], 'policy', string.match(job[6], '^%d+') }
+  if job[3] then
+    kept[#kept + 1], kept[#kept + 2] = 'fired', job[3]
+    kept[#kept + 1], kept[#kept + 2] = 'attempt', job[4] - (job[5] or 0)
+  end
+  if job[7] then kept[#kept + 1], kept[#kept + 2] = 'reason', job[7] end
+  redis.call('DEL', key)
+  redis.call('HSET', key, unpack(kept))
   redis.call('PEXPIRE', key, retention)
-  if once and once ~= '' then redis.call('PEXPIRE', base .. ':once:' .. once, retention) end
+  if job[8] and job[8] ~= '' then redis.call('PEXPIRE', base .. ':once:' .. job[8], retention) end
 end
 -- Moves a job whose attempts are used up to the dead ones.
 local function bury(id, reason, now_ms)
   redis.call('HSET', base .. ':job:' .. id, 'state', 'dead', 'reason', reason)
   redis.call('ZADD', base .. ':dead', text(now_ms), id)
+end
+-- Forgets a dead job. Returns how many were dead: 1 or 0.
+local function forget(id)
+  local gone = redis.call('ZREM', base .. ':dead', id)
+  if gone == 1 then
+    local key = base .. ':job:' .. id
+    local once = redis.call('HGET', key, 'once')
+    if once and once ~= '' then redis.call('DEL', base .. ':once:' .. once) end
+    redis.call('DEL', key)
+  end
+  return gone
 end
 -- Makes the next job of a recurring schedule, due at `due`.
 local function add_occurrence(name, id, due, horizon)
@@ -28,6 +64,7 @@ local function add_occurrence(name, id, due, horizon)
   local plan = redis.call('HMGET', key, 'payload', 'policy')
   redis.call('HSET', base .. ':job:' .. id, 'payload', plan[1], 'due', due, 'created',
     text(math.ceil(now_us() / 1000)), 'policy', plan[2], 'schedule', name)
+  count_pending(queue_of(id), 1)
   redis.call('HSET', key, 'job', id)
   redis.call('ZADD', base .. ':due', due, id)
   redis.call('ZADD', base .. ':schedules', due, name)
@@ -37,6 +74,7 @@ end
 local function drop_occurrence(name)
   local id = redis.call('HGET', base .. ':schedule:' .. name, 'job')
   if id and redis.call('ZREM', base .. ':due', id) == 1 then
+    count_pending(queue_of(id), -1)
     redis.call('DEL', base .. ':job:' .. id)
   end
 end

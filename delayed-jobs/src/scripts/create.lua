@@ -1,17 +1,29 @@
 -- Accepts jobs, each once per idempotency key.
--- ARGV window in ms, then for each job: id, payload, due ("" if a delay is given), delay in ms,
+-- ARGV window in ms, most queues of a partition, then for each job: id, payload, due ("" if a delay is given), delay in ms,
 --   idempotency key, retry policy
--- Returns for each job: {'created', 'known' or 'conflict', id, due}
+-- Returns for each job: {'created', 'known' or 'conflict', id, due}, or {'crowded', queue, 0} if there are too
+--   many queues already
 local now = math.ceil(now_us() / 1000)
 local horizon, created = now + tonumber(ARGV[1]), text(now)
 local reply, entries, near = {}, {}, {}
-for i = 2, #ARGV, 6 do
+-- New jobs of each named queue; -1 if there is no room for the queue.
+local counts = {}
+for i = 3, #ARGV, 6 do
   local id, payload, due, delay, once, policy = unpack(ARGV, i, i + 5)
-  local known
-  if once ~= '' then
+  local queue, known = queue_of(id), nil
+  if queue ~= '' and not counts[queue] then
+    local queues = base .. ':queues'
+    local is_new = redis.call('HEXISTS', queues, queue) == 0
+    counts[queue] = is_new and redis.call('HLEN', queues) >= tonumber(ARGV[2]) and -1 or 0
+  end
+  if counts[queue] == -1 then
+    known = true
+    reply[#reply + 1] = { 'crowded', queue, 0 }
+  elseif once ~= '' then
     local key = base .. ':once:' .. once
     -- The same key with another request is a mistake of the caller's, not a repetition.
-    local print = redis.sha1hex(#payload .. ':' .. payload .. due .. ':' .. delay .. ':' .. policy)
+    local print = redis.sha1hex(#payload .. ':' .. payload .. due .. ':' .. delay .. ':' .. policy ..
+      (queue == '' and '' or ':' .. queue))
     known = redis.call('HMGET', key, 'id', 'print')
     if not known[1] then
       known = nil
@@ -28,10 +40,14 @@ for i = 2, #ARGV, 6 do
     local at = text(due)
     redis.call('HSET', base .. ':job:' .. id, 'payload', payload, 'due', at, 'created', created,
       'once', once, 'policy', policy)
+    if queue ~= '' then counts[queue] = counts[queue] + 1 end
     entries[#entries + 1], entries[#entries + 2] = at, id
     if due <= horizon and near[#near] ~= at then near[#near + 1] = at end
     reply[#reply + 1] = { 'created', id, due }
   end
+end
+for queue, count in pairs(counts) do
+  if count > 0 then count_pending(queue, count) end
 end
 if #entries > 0 then redis.call('ZADD', base .. ':due', unpack(entries)) end
 announce(near)

@@ -6,8 +6,8 @@ local reply = {}
 for i = 2, #ARGV, 2 do
   local id = ARGV[i]
   local own = redis.call('HGET', base .. ':job:' .. id, 'attempt') == ARGV[i + 1] and
-    redis.call('ZSCORE', base .. ':held', id)
-  if own then redis.call('ZADD', base .. ':held', till, id) end
+    redis.call('ZSCORE', key_of('held', queue_of(id)), id)
+  if own then redis.call('ZADD', key_of('held', queue_of(id)), till, id) end
   reply[#reply + 1] = own and 1 or 0
 end
 return reply

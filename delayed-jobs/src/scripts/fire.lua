@@ -2,21 +2,27 @@
 -- decides is this server's, so no job is early however wrong a node's clock is.
 -- ARGV lease as it was granted, most jobs per call, channel that says what is ready, partition
 -- Returns {-1} if fenced, else {now in us, next due or -1, {lateness in ms ...},
---   {name, moment and recurrence of each schedule whose occurrence has come ...}}
+--   {name, moment, recurrence and queue of each schedule whose occurrence has come ...}}
 if redis.call('GET', base .. ':lease') ~= ARGV[1] then return { -1, false, false, false } end
 local now = now_us()
 local now_ms = math.floor(now / 1000)
 local due = redis.call('ZRANGEBYSCORE', base .. ':due', '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, ARGV[2])
-local late, ready, fired = {}, {}, ' ' .. text(now_ms)
+local late, queues, fired = {}, {}, ' ' .. text(now_ms)
 for i = 1, #due, 2 do
+  local queue = queue_of(due[i])
+  local ready = queues[queue] or {}
+  queues[queue] = ready
   ready[#ready + 1] = due[i] .. ' ' .. due[i + 1] .. fired
   late[#late + 1] = now_ms - tonumber(due[i + 1])
 end
-if #ready > 0 then
-  redis.call('RPUSH', base .. ':ready', unpack(ready))
+if #late > 0 then
   -- They are the first ones, because nothing else happens meanwhile.
-  redis.call('ZREMRANGEBYRANK', base .. ':due', 0, #ready - 1)
-  redis.call('PUBLISH', ARGV[3], ARGV[4])
+  redis.call('ZREMRANGEBYRANK', base .. ':due', 0, #late - 1)
+end
+for queue, ready in pairs(queues) do
+  redis.call('RPUSH', key_of('ready', queue), unpack(ready))
+  count_pending(queue, -#ready)
+  redis.call('PUBLISH', ARGV[3], queue == '' and ARGV[4] or ARGV[4] .. ' ' .. queue)
 end
 local first = redis.call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')[2]
 local next, passed = first and tonumber(first) or math.huge, {}
@@ -27,6 +33,7 @@ for i = 1, #schedules, 2 do
     next = math.min(next, at)
     break
   end
-  passed[#passed + 1] = { name, at, redis.call('HGET', base .. ':schedule:' .. name, 'recurrence') or '' }
+  local plan = redis.call('HMGET', base .. ':schedule:' .. name, 'recurrence', 'queue')
+  passed[#passed + 1] = { name, at, plan[1] or '', plan[2] or '' }
 end
 return { now, next < math.huge and next or -1, late, passed }

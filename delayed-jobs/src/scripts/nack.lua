@@ -12,7 +12,7 @@ for i = 6, #ARGV, 2 do
   local id, attempt = ARGV[i], ARGV[i + 1]
   local key = base .. ':job:' .. id
   local job = redis.call('HMGET', key, 'attempt', 'spent', 'policy')
-  if job[1] ~= attempt or redis.call('ZREM', base .. ':held', id) == 0 then
+  if job[1] ~= attempt or redis.call('ZREM', key_of('held', queue_of(id)), id) == 0 then
     reply[#reply + 1] = -2
   else
     local most, first, factor, longest, jitter =
@@ -31,6 +31,7 @@ for i = 6, #ARGV, 2 do
       local at = text(due)
       redis.call('HSET', key, 'due', at, 'reason', reason)
       redis.call('ZADD', base .. ':due', at, id)
+      count_pending(queue_of(id), 1)
       if due <= now + window then near[#near + 1] = at end
       reply[#reply + 1] = due
     end

@@ -10,6 +10,7 @@ for _, id in ipairs(ARGV) do
     redis.call('HSET', key, 'due', at, 'spent', redis.call('HGET', key, 'attempt') or 0)
     redis.call('HDEL', key, 'state')
     entries[#entries + 1], entries[#entries + 2] = at, id
+    count_pending(queue_of(id), 1)
   end
 end
 if #entries > 0 then

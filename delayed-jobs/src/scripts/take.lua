@@ -1,12 +1,16 @@
 -- Hands jobs to a consumer, which has to end each of them in time. Whatever was not ended in time comes
 -- first: it is ready again, or dead if its attempts are used up.
--- ARGV most jobs, ms for which the consumer holds them
--- Returns {jobs that are still ready, jobs without a record, jobs that died, {for each job:
+-- ARGV most jobs, ms for which the consumer holds them, queue, 1 if the caller has permits for so many
+-- Returns {jobs that are still ready (-1 if the queue is limited and the caller has no permits), jobs without a record, jobs that died, {for each job:
 --   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule} ...}}
 local now = math.floor(now_us() / 1000)
-local most = tonumber(ARGV[1])
+local most, queue = tonumber(ARGV[1]), ARGV[3]
+local rules = redis.call('SMISMEMBER', base .. ':rules', 'paused:' .. queue, 'limited:' .. queue)
+if rules[1] == 1 then return { 0, 0, 0, {} } end
+if rules[2] == 1 and ARGV[4] ~= '1' then return { -1, 0, 0, {} } end
+local ready_key, held_key = key_of('ready', queue), key_of('held', queue)
 local orphans, died = 0, 0
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. ':held', '-inf', now, 'LIMIT', 0, most)) do
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 0, most)) do
   local job = redis.call('HMGET', base .. ':job:' .. id, 'attempt', 'spent', 'policy', 'due', 'fired')
   if not job[4] then
     orphans = orphans + 1
@@ -14,11 +18,11 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. ':held', '-inf', now, 'L
     bury(id, 'not acknowledged in time', now)
     died = died + 1
   else
-    redis.call('RPUSH', base .. ':ready', id .. ' ' .. job[4] .. ' ' .. job[5])
+    redis.call('RPUSH', ready_key, id .. ' ' .. job[4] .. ' ' .. job[5])
   end
-  redis.call('ZREM', base .. ':held', id)
+  redis.call('ZREM', held_key, id)
 end
-local items = redis.call('LPOP', base .. ':ready', most) or {}
+local items = redis.call('LPOP', ready_key, most) or {}
 local taken, held, till = {}, {}, text(now + tonumber(ARGV[2]))
 for _, item in ipairs(items) do
   local id, due, fired = string.match(item, '^(%S+) (%S+) (%S+)$')
@@ -34,5 +38,5 @@ for _, item in ipairs(items) do
     orphans = orphans + 1
   end
 end
-if #held > 0 then redis.call('ZADD', base .. ':held', unpack(held)) end
-return { redis.call('LLEN', base .. ':ready'), orphans, died, taken }
+if #held > 0 then redis.call('ZADD', held_key, unpack(held)) end
+return { redis.call('LLEN', ready_key), orphans, died, taken }

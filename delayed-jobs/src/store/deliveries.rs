@@ -12,14 +12,16 @@ use serde_json::value::RawValue;
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{JobId, most_attempts};
-use crate::settings::millis;
+use crate::job::{JobId, Queue, most_attempts};
+use crate::units::millis;
 
 /// A fired job in a consumer's hands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Delivery {
     /// The job's name, by which a repeated delivery is told.
     pub id: JobId,
+    /// The queue it was taken from.
+    pub queue: Queue,
     /// What the job carries.
     #[serde(serialize_with = "as_json")]
     pub payload: String,
@@ -58,17 +60,23 @@ impl Delivery {
     }
 }
 
+/// Ends a receipt whose job holds a permit of its queue.
+const PERMIT: &str = "p";
+
 /// One attempt of a job: all that is needed to end it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Receipt {
     pub(crate) id: JobId,
     /// Counts requeued jobs' earlier attempts as well.
     pub(crate) take: u32,
+    /// Whether a permit of its queue is held as long as the job.
+    pub(crate) has_permit: bool,
 }
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.id, self.take)
+        let mark = if self.has_permit { PERMIT } else { "" };
+        write!(f, "{}.{}{mark}", self.id, self.take)
     }
 }
 
@@ -76,13 +84,15 @@ impl FromStr for Receipt {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text
-            .split_once('.')
-            .and_then(|(id, take)| Some((id, take.parse().ok()?)));
+        let parts = text.split_once('.').and_then(|(id, take)| {
+            let number = take.strip_suffix(PERMIT);
+            Some((id, number.unwrap_or(take).parse().ok()?, number.is_some()))
+        });
         match parts {
-            Some((id, take)) => Ok(Self {
+            Some((id, take, has_permit)) => Ok(Self {
                 id: id.parse()?,
                 take,
+                has_permit,
             }),
             None => Err(format!(
                 "`{}` is not a receipt of a delivery",
@@ -102,6 +112,8 @@ pub(crate) struct Taken {
     pub(crate) orphans: u64,
     /// Jobs whose attempts were found to be used up.
     pub(crate) died: u64,
+    /// The queue has limits, and the request had no permits.
+    pub(crate) needs_permits: bool,
 }
 
 /// How jobs have failed.
@@ -126,33 +138,42 @@ pub(crate) enum Failed {
 }
 
 impl Store {
-    /// Takes at most `most` jobs of one partition, to be ended within `hold`.
-    pub(crate) async fn take(&self, partition: u16, most: usize, hold: Duration) -> Result<Taken> {
-        let args = (most, millis(hold));
-        let (left, orphans, died, jobs): (u64, u64, u64, Vec<Fields>) =
+    /// Takes at most `most` jobs of a queue from one partition, to be ended within `hold`.
+    pub(crate) async fn take(
+        &self,
+        partition: u16,
+        queue: &Queue,
+        most: usize,
+        hold: Duration,
+        has_permits: bool,
+    ) -> Result<Taken> {
+        let args = (most, millis(hold), queue.suffix(), u8::from(has_permits));
+        let (left, orphans, died, jobs): (i64, u64, u64, Vec<Fields>) =
             self.run(script!("take"), partition, args).await?;
         let deliveries = jobs.into_iter().map(delivery).collect::<Result<_, _>>()?;
         Ok(Taken {
             deliveries,
-            left,
+            left: u64::try_from(left).unwrap_or(0),
             orphans,
             died,
+            needs_permits: left < 0,
         })
     }
 
     /// Ends jobs; whether each was still held.
     pub(crate) async fn acknowledge(&self, receipts: &[Receipt]) -> Result<Vec<bool>> {
-        self.for_each(
-            receipts,
-            script!("ack"),
-            millis(self.settings().retention),
-            false,
-        )
-        .await
+        let retention = millis(self.settings().retention);
+        let ended = self
+            .for_each(receipts, script!("ack"), retention, false)
+            .await?;
+        self.give_permits_back(receipts).await;
+        Ok(ended)
     }
 
     /// Lets jobs be held for longer; whether each was still held.
     pub(crate) async fn extend(&self, receipts: &[Receipt], hold: Duration) -> Result<Vec<bool>> {
+        // The permits first: a job that is held for longer than its permit is one too many.
+        self.hold_permits(receipts, hold).await?;
         self.for_each(receipts, script!("extend"), millis(hold), false)
             .await
     }
@@ -165,6 +186,7 @@ impl Store {
         let (window, seed) = (self.settings().window_ms(), fastrand::u32(..));
         let args = (delay, u8::from(nack.dead), &nack.reason, window, seed);
         let failed: Vec<i64> = self.for_each(receipts, script!("nack"), args, -2).await?;
+        self.give_permits_back(receipts).await;
         let one = |moment: i64| match moment {
             -1 => Failed::Dead,
             moment => u64::try_from(moment).map_or(Failed::Stale, Failed::Again),
@@ -210,7 +232,9 @@ fn delivery(fields: Fields) -> Result<Delivery> {
         receipt: Receipt {
             id: id.clone(),
             take,
+            has_permit: false,
         },
+        queue: id.queue(),
         id,
         payload,
         due_ms,

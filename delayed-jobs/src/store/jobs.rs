@@ -9,11 +9,14 @@ use tokio::sync::oneshot;
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{Accepted, Found, Job, JobId, NewJob, State, When, most_attempts};
-use crate::settings::{lock, millis};
+use crate::job::{Accepted, Found, Job, JobId, NewJob, Queue, State, When, most_attempts};
+use crate::units::{lock, millis};
 
 /// Jobs accepted by one script; Redis does nothing else meanwhile.
 const MOST: usize = 128;
+
+/// Most queues with jobs: each one has metrics, and is counted in each partition.
+const MOST_QUEUES: usize = 1000;
 
 type Answer = Result<Accepted>;
 
@@ -83,7 +86,7 @@ impl Store {
         let each = jobs.iter().map(|job| {
             let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
             let (id, once) = (
-                JobId::random(partition).to_string(),
+                JobId::random(partition, &job.queue).to_string(),
                 job.idempotency_key.as_deref(),
             );
             (
@@ -94,7 +97,8 @@ impl Store {
                 retry.policy(),
             )
         });
-        let args = (self.settings.window_ms(), each.collect::<Vec<_>>());
+        let window = self.settings.window_ms();
+        let args = (window, MOST_QUEUES, each.collect::<Vec<_>>());
         match self
             .run::<Vec<(String, String, u64)>>(script!("create", "#!lua\n"), partition, args)
             .await
@@ -108,6 +112,11 @@ impl Store {
 fn answer((word, id, due_ms): (String, String, u64)) -> Answer {
     if word == "conflict" {
         return Err(StoreError::KeyReused(id));
+    }
+    if word == "crowded" {
+        let queue = Queue::of_suffix(&id);
+        let said = format!("queue: `{queue}` is one too many, {MOST_QUEUES} have jobs already");
+        return Err(StoreError::Unfit(said));
     }
     let id = id.parse().map_err(StoreError::Unfit)?;
     Ok(Accepted {
@@ -174,8 +183,10 @@ impl Store {
         let (Some(state), Some(due_ms), Some(created_ms)) = (state, due, created) else {
             return Err(StoreError::Unknown(id.to_string()));
         };
+        let has_ended = matches!(state, State::Done | State::Cancelled);
         Ok(Job {
             id: id.clone(),
+            queue: id.queue(),
             state,
             due_ms,
             created_ms,
@@ -183,7 +194,7 @@ impl Store {
             attempts: attempt.unwrap_or(0).saturating_sub(spent.unwrap_or(0)),
             max_attempts: policy.as_deref().map_or(0, most_attempts),
             reason,
-            payload: payload.unwrap_or_default(),
+            payload: payload.filter(|_| !has_ended),
         })
     }
 }

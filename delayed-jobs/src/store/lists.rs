@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use redis::{Cmd, Script};
 use serde::{Deserialize, Serialize};
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{Job, JobId, State};
+use crate::job::{Job, JobId, Queue, State};
 
 /// Ids that one script is given.
 const AT_ONCE: usize = 500;
+
+/// Pages that are looked through for a job of the wanted queue before an empty one is the answer.
+const PAGES: usize = 20;
 
 /// The jobs that a list is of.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub struct Search {
     pub after_ms: u64,
     /// Due before this moment.
     pub before_ms: u64,
+    /// Only those of this queue.
+    pub queue: Option<Queue>,
 }
 
 impl Default for Search {
@@ -30,6 +35,7 @@ impl Default for Search {
             state: State::Pending,
             after_ms: 0,
             before_ms: u64::MAX,
+            queue: None,
         }
     }
 }
@@ -37,7 +43,7 @@ impl Default for Search {
 /// A part of a list of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Page {
-    /// Jobs, partition by partition; pending ones in the order of their deadlines.
+    /// Pending jobs in the order of their deadlines; others partition by partition.
     pub jobs: Vec<Job>,
     /// Where the list goes on, if it does.
     pub next: Option<String>,
@@ -64,8 +70,7 @@ impl Store {
         self.search(&Search::default(), from, limit).await
     }
 
-    /// Lists jobs, at most `limit`, partition by partition, from where another page ended. A page may hold
-    /// fewer jobs though there are more.
+    /// Lists jobs, at most `limit`, from where another page ended. A page may hold fewer jobs though there are more.
     ///
     /// # Errors
     ///
@@ -81,8 +86,27 @@ impl Store {
                 return Err(StoreError::Unfit(hint));
             }
         };
-        let (ids, next) = self.members(list, from, limit).await?;
-        let ids = ids.iter().filter_map(|id| id.parse::<JobId>().ok());
+        let (mut ids, mut next) = self.members(list, from, limit).await?;
+        let is_wanted = |id: &JobId| {
+            search
+                .queue
+                .as_ref()
+                .is_none_or(|queue| *queue == id.queue())
+        };
+        let wanted = |ids: Vec<String>| -> Vec<JobId> {
+            let ids = ids.iter().filter_map(|id| id.parse().ok());
+            ids.filter(is_wanted).collect()
+        };
+        let mut found = wanted(std::mem::take(&mut ids));
+        // The jobs of a small queue are few among all.
+        for _ in 0..PAGES {
+            let Some(from) = next.as_deref().filter(|_| found.is_empty()) else {
+                break;
+            };
+            (ids, next) = self.members(list, Some(from), AT_ONCE.min(limit)).await?;
+            found = wanted(ids);
+        }
+        let ids = found.into_iter();
         let found = join_all(ids.map(async |id| self.get(&id).await)).await;
         // A job that is unknown has ended while the list was read.
         let found = found
@@ -131,59 +155,113 @@ impl Store {
         limit: usize,
     ) -> Result<(Vec<String>, Option<String>)> {
         self.refresh().await?;
-        let begin = if let List::Due(search) = list {
-            search.after_ms
-        } else {
-            0
-        };
-        let (mut partition, mut moment, mut skip) = place(from, begin)?;
+        if let List::Due(search) = list {
+            return self.due(search, from, limit).await;
+        }
+        let (mut partition, _, mut skip) = place(from, 0)?;
         let mut ids = Vec::new();
-        let index = |n: usize| isize::try_from(n).unwrap_or(isize::MAX);
         while partition < self.partitions() && ids.len() < limit {
             let base = self.base(partition);
             let (first, most) = (index(skip), index(limit - ids.len()));
             let last = first.saturating_add(most - 1);
             let found: Vec<String> = match list {
-                List::Due(search) => {
-                    let (key, before) = (base + ":due", format!("({}", search.before_ms));
-                    let range =
-                        Cmd::zrangebyscore_limit_withscores(key, moment, before, first, most);
-                    let found: Vec<(String, u64)> = self.ask(&range).await?;
-                    // Several jobs can be due at one moment: a place is a moment and how many of it.
-                    if let Some(&(_, last)) = found.last() {
-                        let before = if last == moment { skip } else { 0 };
-                        skip = before + found.iter().filter(|(_, due)| *due == last).count();
-                        moment = last;
-                    }
-                    found.into_iter().map(|(id, _)| id).collect()
-                }
-                List::Fired => {
-                    let (ready, held) = (format!("{base}:ready"), base + ":held");
-                    let waiting: isize = self.ask(&Cmd::llen(&ready)).await?;
-                    let mut found: Vec<String> = self.ask(&Cmd::lrange(ready, first, last)).await?;
-                    if found.is_empty() {
-                        let (first, last) = ((first - waiting).max(0), (last - waiting).max(0));
-                        found = self.ask(&Cmd::zrange(held, first, last)).await?;
-                    }
-                    skip += found.len();
-                    let id = |item: &String| Some(item.split(' ').next()?.to_owned());
-                    found.iter().filter_map(id).collect()
-                }
                 List::Set(set) => {
-                    let found: Vec<String> = self
-                        .ask(&Cmd::zrange(format!("{base}:{set}"), first, last))
-                        .await?;
-                    skip += found.len();
-                    found
+                    let range = Cmd::zrange(format!("{base}:{set}"), first, last);
+                    self.ask(&range).await?
                 }
+                _ => self.fired(&base, first, last).await?,
             };
+            skip += found.len();
             if found.is_empty() {
-                (partition, moment, skip) = (partition + 1, begin, 0);
+                (partition, skip) = (partition + 1, 0);
             }
             ids.extend(found);
         }
         let next = partition < self.partitions();
-        Ok((ids, next.then(|| format!("{partition}.{moment}.{skip}"))))
+        Ok((ids, next.then(|| format!("{partition}.0.{skip}"))))
+    }
+
+    /// Returns fired jobs of a partition, queue by queue: those that wait for a consumer, then those that are held.
+    async fn fired(&self, base: &str, mut first: isize, mut last: isize) -> Result<Vec<String>> {
+        let named: Vec<String> = self.ask(&Cmd::hkeys(format!("{base}:queues"))).await?;
+        let mut suffixes: Vec<String> = named.iter().map(|name| format!(":{name}")).collect();
+        suffixes.push(String::new());
+        suffixes.sort_unstable();
+        for suffix in suffixes {
+            let (ready, held) = (
+                format!("{base}:ready{suffix}"),
+                format!("{base}:held{suffix}"),
+            );
+            let found: Vec<String> = self.ask(&Cmd::lrange(&ready, first, last)).await?;
+            if !found.is_empty() {
+                let id = |item: &String| Some(item.split(' ').next()?.to_owned());
+                return Ok(found.iter().filter_map(id).collect());
+            }
+            let waiting: isize = self.ask(&Cmd::llen(ready)).await?;
+            (first, last) = ((first - waiting).max(0), (last - waiting).max(0));
+            let found: Vec<String> = self.ask(&Cmd::zrange(&held, first, last)).await?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            let taken: isize = self.ask(&Cmd::zcard(held)).await?;
+            (first, last) = ((first - taken).max(0), (last - taken).max(0));
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns pending jobs in the order of their moments, partition by partition where several are due at one.
+    async fn due(
+        &self,
+        search: &Search,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<String>, Option<String>)> {
+        let (begin, moment, skip) = place(from, search.after_ms)?;
+        let partitions = self.partitions();
+        // Twice its share of each: jobs are spread at random.
+        let most = (2 * limit / usize::from(partitions) + 10).min(limit);
+        let parts = (0..partitions).map(async |partition| -> Result<Vec<(u64, u16, String)>> {
+            // The page before has ended amid the jobs of its last moment.
+            let after = match partition < begin {
+                true => format!("({moment}"),
+                false => moment.to_string(),
+            };
+            let skip = if partition == begin { skip } else { 0 };
+            let (key, before) = (
+                self.base(partition) + ":due",
+                format!("({}", search.before_ms),
+            );
+            let (skip, most) = (index(skip), index(most));
+            let range = Cmd::zrangebyscore_limit_withscores(key, after, before, skip, most);
+            let found: Vec<(String, u64)> = self.ask(&range).await?;
+            let one = |(id, due)| (due, partition, id);
+            Ok(found.into_iter().map(one).collect())
+        });
+        let parts = try_join_all(parts).await?;
+        // Behind the last one of a partition that may have more nothing is known to be next.
+        let cut = parts.iter().filter(|part| part.len() == most);
+        let cut = cut
+            .filter_map(|part| part.last().map(|last| (last.0, last.1)))
+            .min();
+        let mut found: Vec<_> = parts.into_iter().flatten().collect();
+        found.sort_by_key(|one| (one.0, one.1));
+        let all = found.len();
+        if let Some(cut) = cut {
+            found.retain(|one| (one.0, one.1) <= cut);
+        }
+        found.truncate(limit);
+        let next = found.last().filter(|_| cut.is_some() || found.len() < all);
+        let next = next.map(|&(due, partition, _)| {
+            let of_last = |one: &&(u64, u16, String)| (one.0, one.1) == (due, partition);
+            let before = if (moment, begin) == (due, partition) {
+                skip
+            } else {
+                0
+            };
+            let skip = before + found.iter().filter(of_last).count();
+            format!("{partition}.{due}.{skip}")
+        });
+        Ok((found.into_iter().map(|one| one.2).collect(), next))
     }
 
     /// Gives the dead ones of these jobs, or all dead jobs, all their attempts again, and makes them due
@@ -229,6 +307,10 @@ impl Store {
         }
         Ok(count)
     }
+}
+
+fn index(n: usize) -> isize {
+    isize::try_from(n).unwrap_or(isize::MAX)
 }
 
 /// Reads where a page ended: partition, moment, and how many entries come before.

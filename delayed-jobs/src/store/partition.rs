@@ -1,16 +1,24 @@
 //! What only the node that has leased a partition asks of it, and what people and monitoring want to see.
 
+use std::collections::BTreeMap;
+
 use futures_util::future::try_join_all;
 use redis::Cmd;
 use serde::{Deserialize, Serialize};
 
+use super::queues::Limits;
 use super::schedules::Passed;
 use super::{Store, Timed};
 use crate::error::Result;
+use crate::job::Queue;
+use crate::units::millis;
 
 /// Jobs made ready, and moments read, by one script; Redis does nothing else meanwhile.
 const MOST_AT_ONCE: usize = 1000;
 const PAGE: usize = 1000;
+
+/// Dead jobs forgotten by one script.
+const PRUNED: usize = 500;
 
 /// The lease as it was granted, `token@node`, or how many milliseconds another node's lease lasts if nothing
 /// is heard of that node.
@@ -81,6 +89,16 @@ impl Store {
         })
     }
 
+    /// Forgets dead jobs of a partition that the settings do not keep; how many they were.
+    pub(crate) async fn prune(&self, partition: u16) -> Result<u64> {
+        let settings = self.settings();
+        let text = |limit: Option<u64>| limit.map_or_else(String::new, |limit| limit.to_string());
+        let share = |most: u64| most.div_ceil(u64::from(self.partitions()));
+        let age = text(settings.dead_retention.map(millis));
+        let args = (age, text(settings.max_dead.map(share)), PRUNED);
+        self.run(script!("prune"), partition, args).await
+    }
+
     /// Reads moments after `after` (everything if `None`).
     pub(crate) async fn load(&self, partition: u16, after: Option<u64>) -> Result<Timed<Loaded>> {
         let after = after.map_or_else(|| "-inf".to_owned(), |after| format!("({after}"));
@@ -133,11 +151,69 @@ pub struct Overview {
     pub lag_ms: u64,
     /// Jobs due within each of the next seconds; the first one includes what is overdue.
     pub ahead: Vec<u64>,
+    /// The queues that have jobs which are pending or fired, are paused, or have limits; the default one always.
+    pub queues: Vec<QueueView>,
     /// The nodes that are alive.
     pub nodes: Vec<NodeView>,
     /// All partitions.
     pub partitions: Vec<PartitionView>,
 }
+
+/// A queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QueueView {
+    /// Its name.
+    pub queue: Queue,
+    /// Jobs that wait for their time.
+    pub pending: u64,
+    /// Jobs that have fired and that no consumer has taken yet.
+    pub unread: u64,
+    /// How long the first of them has waited, in milliseconds.
+    pub unread_ms: u64,
+    /// Jobs that were handed out and are not acknowledged yet, and those that no consumer has taken.
+    pub unacknowledged: u64,
+    /// How long ago the oldest unacknowledged job has fired, in milliseconds.
+    pub unacknowledged_ms: u64,
+    /// Whether it hands nothing out.
+    pub paused: bool,
+    /// What it hands out at most.
+    #[serde(flatten, skip_deserializing)]
+    pub limits: Limits,
+}
+
+impl QueueView {
+    fn new(queue: Queue) -> Self {
+        Self {
+            queue,
+            pending: 0,
+            unread: 0,
+            unread_ms: 0,
+            unacknowledged: 0,
+            unacknowledged_ms: 0,
+            paused: false,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Adds what another partition has of the queue.
+    fn add(&mut self, (pending, unread, held, unread_ms, held_ms): Counts) {
+        self.pending += pending;
+        self.unread += unread;
+        self.unread_ms = self.unread_ms.max(unread_ms);
+        self.unacknowledged += unread + held;
+        self.unacknowledged_ms = self.unacknowledged_ms.max(unread_ms).max(held_ms);
+    }
+}
+
+/// Finds a queue among others, or adds it.
+fn queue(queues: &mut BTreeMap<Queue, QueueView>, name: Queue) -> &mut QueueView {
+    queues
+        .entry(name.clone())
+        .or_insert_with(|| QueueView::new(name))
+}
+
+/// What a partition has of a queue: jobs that are pending, ready and held, and the ages of the oldest two.
+type Counts = (u64, u64, u64, u64, u64);
 
 /// A node as it describes itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -191,14 +267,24 @@ impl Store {
         self.refresh().await?;
         let partitions = 0..self.partitions();
         let views = try_join_all(partitions.map(|partition| self.view(partition))).await?;
-        let mut ahead = vec![0; SECONDS_AHEAD];
-        for (_, of_one) in &views {
-            ahead
-                .iter_mut()
-                .zip(of_one)
-                .for_each(|(sum, count)| *sum += count);
+        let (limits, paused) = self.queue_rules().await?;
+        let mut queues = BTreeMap::new();
+        let (mut ahead, mut partitions) = (vec![0; SECONDS_AHEAD], Vec::new());
+        for (view, of_queues, ahead_of_one) in views {
+            partitions.push(view);
+            for (sum, count) in ahead.iter_mut().zip(ahead_of_one) {
+                *sum += count;
+            }
+            for (name, counts) in of_queues {
+                queue(&mut queues, name).add(counts);
+            }
         }
-        let partitions: Vec<PartitionView> = views.into_iter().map(|(view, _)| view).collect();
+        for (name, limits) in limits {
+            queue(&mut queues, name).limits = limits;
+        }
+        for name in paused {
+            queue(&mut queues, name).paused = true;
+        }
         let sum = |of: fn(&PartitionView) -> u64| partitions.iter().map(of).sum();
         let longest = |of: fn(&PartitionView) -> u64| partitions.iter().map(of).max().unwrap_or(0);
         Ok(Overview {
@@ -210,31 +296,44 @@ impl Store {
             dead: sum(|one| one.dead),
             lag_ms: longest(|one| one.lag_ms),
             ahead,
+            queues: queues.into_values().collect(),
             nodes: self.nodes().await?,
             partitions,
         })
     }
 
-    async fn view(&self, partition: u16) -> Result<(PartitionView, Vec<u64>)> {
-        type Reply = (String, i64, u64, u64, u64, u64, u64, u64, u64, Vec<u64>);
-        let (lease, left, pending, lag_ms, unread, held, dead, unread_ms, held_ms, ahead): Reply =
-            self.run(script!("overview"), partition, SECONDS_AHEAD)
-                .await?;
+    /// Returns what a partition looks like, what it has of each queue, and how many jobs are due in each second ahead.
+    async fn view(
+        &self,
+        partition: u16,
+    ) -> Result<(PartitionView, Vec<(Queue, Counts)>, Vec<u64>)> {
+        type OfQueue = (String, u64, u64, u64, u64, u64);
+        type Reply = (String, i64, u64, u64, Vec<u64>, Vec<OfQueue>);
+        let (lease, left, lag_ms, dead, ahead, queues): Reply = self
+            .run(script!("overview"), partition, SECONDS_AHEAD)
+            .await?;
         let (token, node) = lease.split_once('@').unwrap_or(("0", ""));
+        let mut all = QueueView::new(Queue::default());
+        let mut of_queues = Vec::with_capacity(queues.len());
+        for (name, pending, unread, held, unread_ms, held_ms) in queues {
+            let counts = (pending, unread, held, unread_ms, held_ms);
+            all.add(counts);
+            of_queues.push((Queue::of_suffix(&name), counts));
+        }
         let view = PartitionView {
             partition,
             node: node.to_owned(),
             token: token.parse().unwrap_or(0),
             lease_left_ms: u64::try_from(left).unwrap_or(0),
-            pending,
-            unacknowledged: unread + held,
-            unread,
-            unread_ms,
-            unacknowledged_ms: unread_ms.max(held_ms),
+            pending: all.pending,
+            unacknowledged: all.unacknowledged,
+            unread: all.unread,
+            unread_ms: all.unread_ms,
+            unacknowledged_ms: all.unacknowledged_ms,
             dead,
             lag_ms,
         };
-        Ok((view, ahead))
+        Ok((view, of_queues, ahead))
     }
 
     async fn nodes(&self) -> Result<Vec<NodeView>> {

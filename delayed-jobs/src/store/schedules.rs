@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Store;
 use super::lists::List;
 use crate::error::{Result, StoreError};
-use crate::job::{JobId, Retry, most_attempts};
+use crate::job::{JobId, Queue, Retry, most_attempts};
 use crate::recurrence::Recurrence;
 
 /// A schedule to be set up.
@@ -21,6 +21,8 @@ pub struct NewSchedule {
     pub payload: String,
     /// How often each job is tried; without it, as often as the node's settings say.
     pub retry: Option<Retry>,
+    /// Where its jobs wait for a consumer.
+    pub queue: Queue,
 }
 
 /// A schedule as Redis keeps it.
@@ -28,6 +30,8 @@ pub struct NewSchedule {
 pub struct Schedule {
     /// Its name.
     pub name: String,
+    /// Where its jobs wait for a consumer.
+    pub queue: Queue,
     /// `every` and milliseconds, or `cron`, a time zone and a pattern.
     pub recurrence: String,
     /// When its next job is due, in milliseconds since 1970.
@@ -40,8 +44,8 @@ pub struct Schedule {
     pub payload: String,
 }
 
-/// A schedule whose moment has passed: its name, this moment, and its recurrence.
-pub(crate) type Passed = (String, u64, String);
+/// A schedule whose moment has passed: its name, this moment, its recurrence, and its queue's suffix.
+pub(crate) type Passed = (String, u64, String, String);
 
 /// What setting a schedule up has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +83,8 @@ impl Store {
         };
         let retry = new.retry.as_ref().unwrap_or(&self.settings.retry);
         let (recurrence, policy) = (new.recurrence.to_string(), retry.policy());
-        let (job, window_ends) = (JobId::random(partition), now + self.settings.window_ms());
+        let job = JobId::random(partition, &new.queue);
+        let window_ends = now + self.settings.window_ms();
         let args = (
             &new.name,
             recurrence,
@@ -88,8 +93,10 @@ impl Store {
             first,
             job.as_str(),
             window_ends,
+            new.queue.suffix(),
         );
-        let (word, next): (String, u64) = self.run(script!("schedule"), partition, args).await?;
+        let script = script!("schedule", "#!lua\n");
+        let (word, next): (String, u64) = self.run(script, partition, args).await?;
         let scheduled = match word.as_str() {
             "created" => Scheduled::Created,
             "changed" => Scheduled::Changed,
@@ -131,10 +138,11 @@ impl Store {
         else {
             return Err(StoreError::Unknown(name.to_owned()));
         };
-        let (name, job) = (name.to_owned(), job.parse().map_err(StoreError::Unfit)?);
+        let (name, job): (_, JobId) = (name.to_owned(), job.parse().map_err(StoreError::Unfit)?);
         let max_attempts = most_attempts(&policy);
         Ok(Schedule {
             name,
+            queue: job.queue(),
             recurrence,
             next_ms,
             job,
@@ -160,7 +168,7 @@ impl Store {
     pub(crate) async fn tick(
         &self,
         partition: u16,
-        (name, at_ms, recurrence): &Passed,
+        (name, at_ms, recurrence, queue): &Passed,
         now_ms: u64,
     ) -> Result<()> {
         let next = match recurrence.parse::<Recurrence>() {
@@ -173,7 +181,8 @@ impl Store {
         let Some(next) = next else {
             return self.unschedule(name).await;
         };
-        let (job, window_ends) = (JobId::random(partition), now_ms + self.settings.window_ms());
+        let job = JobId::random(partition, &Queue::of_suffix(queue));
+        let window_ends = now_ms + self.settings.window_ms();
         let args = (name, at_ms, next, job.as_str(), window_ends);
         self.run::<u8>(script!("tick"), partition, args)
             .await

@@ -1,8 +1,8 @@
 //! Attempts: jobs that fail, rest, come again, and die.
 
-use delayed_jobs::{Consumer, NewJob, Node, Retry, State, When};
+use delayed_jobs::{Consumer, NewJob, Node, Retry, Settings, State, When};
 
-use crate::support::{HOUR, MS, Scene, job, now_ms};
+use crate::support::{HOUR, MS, Scene, job, now_ms, say, until};
 
 fn tried(payload: &str, retry: Retry) -> NewJob {
     NewJob {
@@ -147,4 +147,85 @@ async fn rests_grow_and_each_is_different() {
             "{attempt}: all rests are alike: {rests:?}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ended_job_keeps_no_payload_and_little_memory() {
+    let (scene, _node) = started().await;
+    let (store, mut consumer) = (&scene.store, scene.consumer().await);
+    let memory = async |id: &delayed_jobs::JobId| -> u64 {
+        let key = format!("jobs:{{{}}}:job:{id}", id.partition());
+        say(&scene.redis, &format!("MEMORY USAGE {key} SAMPLES 0")).await
+    };
+    for payload in ["short".to_owned(), "long ".repeat(200)] {
+        let far = scene.create(job(&payload, HOUR)).await;
+        let near = scene.create(job(&payload, MS)).await;
+        let pending = memory(&far).await;
+        let one = consumer.next().await;
+        assert_eq!((&one.id, &one.payload), (&near, &payload));
+        consumer.acknowledge(&[one]).await.unwrap();
+        store.cancel(&far).await.unwrap();
+        for (id, state) in [(near, State::Done), (far, State::Cancelled)] {
+            let ended = store.get(&id).await.unwrap();
+            assert_eq!((ended.state, ended.payload), (state, None));
+            assert!(ended.due_ms >= ended.created_ms && ended.max_attempts == 10);
+            let kept = memory(&id).await;
+            assert!(kept <= pending && kept <= 200, "{kept} of {pending} bytes");
+        }
+    }
+    // A dead one keeps it, because it may be requeued.
+    scene.create(tried("poison", Retry::fixed(1, MS))).await;
+    let one = consumer.next().await;
+    consumer.fail(&[one], "").await.unwrap();
+    let dead = store.dead(None, 9).await.unwrap().jobs.remove(0);
+    assert_eq!(dead.payload.as_deref(), Some("poison"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_jobs_are_forgotten_when_they_are_too_many_or_too_old() {
+    let scene = Scene::with(|settings| settings.partitions = 1).await;
+    let (store, mut consumer) = (&scene.store, scene.consumer().await);
+    let node = Node::start(scene.settings.clone()).await.unwrap();
+    let mut ids = Vec::new();
+    for n in 0..6 {
+        let new = NewJob {
+            idempotency_key: Some(format!("k{n}")),
+            ..tried("x", Retry::fixed(1, MS))
+        };
+        ids.push(scene.create(new).await);
+        let one = consumer.next().await;
+        consumer.fail(&[one], "").await.unwrap();
+        // No two die in one millisecond.
+        tokio::time::sleep(5 * MS).await;
+    }
+    assert_eq!(
+        store.overview().await.unwrap().dead,
+        6,
+        "kept without settings"
+    );
+    node.stop().await;
+    let of_few = Settings {
+        max_dead: Some(4),
+        ..scene.settings.clone()
+    };
+    let node = Node::start(of_few).await.unwrap();
+    until("two are forgotten", async || {
+        store.overview().await.unwrap().dead == 4
+    })
+    .await;
+    node.stop().await;
+    let left: Vec<_> = store.dead(None, 9).await.unwrap().jobs;
+    let left: Vec<_> = left.into_iter().map(|job| job.id).collect();
+    assert_eq!(left, ids[2..], "the first ones are gone");
+    assert!(store.get(&ids[0]).await.is_err());
+    assert!(store.by_key("k0").await.is_err() && store.by_key("k2").await.is_ok());
+    let of_short = Settings {
+        dead_retention: Some(1_000 * MS),
+        ..scene.settings.clone()
+    };
+    let _node = Node::start(of_short).await.unwrap();
+    until("all are forgotten", async || {
+        store.overview().await.unwrap().dead == 0
+    })
+    .await;
 }

@@ -82,12 +82,69 @@ async fn a_time_is_given_in_one_of_four_ways() {
         let created = job["created_ms"].as_u64().unwrap();
         assert_eq!(job["due_ms"], due.unwrap_or(created + 7_500_000));
     }
+    // Without a time it is due now.
+    let made = node.post("/v1/jobs", json!({ "payload": 5 })).await;
+    assert_eq!(node.take("").await[0]["id"], made["id"]);
+    let job = node.job(&made["id"]).await;
+    assert_eq!(job["due_ms"], job["created_ms"]);
 }
 
 /// Requests, the status of their refusal, and a part of its reason.
 const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("POST /v1/jobs", "", 400, "body"),
-    ("POST /v1/jobs", "{}", 400, "exactly one"),
+    (
+        "PATCH /v1/jobs/1-0000000000000000",
+        "{}",
+        400,
+        "exactly one",
+    ),
+    (
+        "POST /v1/jobs",
+        r#"{"queue": "a b"}"#,
+        400,
+        "queue: a name has",
+    ),
+    (
+        "POST /v1/jobs",
+        r#"{"queue": ""}"#,
+        400,
+        "queue: a name has",
+    ),
+    ("GET /v1/jobs/7-00c0ffee00c0ffee-", "", 400, "is not the id"),
+    ("GET /v1/jobs?queue=a.b", "", 400, "queue: a name has"),
+    ("GET /v1/jobs?key=a&queue=mail", "", 400, "alone"),
+    (
+        "POST /v1/deliveries?queue=a.b",
+        "",
+        400,
+        "queue: a name has",
+    ),
+    ("PUT /v1/queues/a.b", "{}", 400, "queue: a name has"),
+    ("POST /v1/queues/a.b/pause", "", 400, "queue: a name has"),
+    (
+        "PUT /v1/queues/mail",
+        r#"{"concurrency": 0}"#,
+        400,
+        "from 1 to 100000",
+    ),
+    (
+        "PUT /v1/queues/mail",
+        r#"{"rate": {"jobs": 1, "per": "2d"}}"#,
+        400,
+        "at most 24h",
+    ),
+    (
+        "PUT /v1/queues/mail",
+        r#"{"rate": {"jobs": 1, "per": "often"}}"#,
+        400,
+        "rate.per: not a duration",
+    ),
+    (
+        "PUT /v1/schedules/tea",
+        r#"{"every": "1s", "queue": "a b"}"#,
+        400,
+        "queue: a name has",
+    ),
     (
         "POST /v1/jobs",
         r#"{"delay_ms": 1, "due_ms": 1}"#,
@@ -135,7 +192,7 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("POST /v1/jobs/batch", r#"{"jobs": []}"#, 400, "1 to 1000"),
     (
         "POST /v1/jobs/batch",
-        r#"{"jobs": [{"delay": "1s"}, {}]}"#,
+        r#"{"jobs": [{}, {"delay": "1s", "due_ms": 1}]}"#,
         400,
         "jobs[1]: give exactly one",
     ),
@@ -378,9 +435,10 @@ async fn the_description_names_every_route_and_its_answers() {
     let text = node.get("/openapi.json").await;
     assert_eq!(text["openapi"], "3.1.0");
     let paths = text["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 17);
+    assert_eq!(paths.len(), 22);
     for (path, methods) in paths {
         let url = path
+            .replace("{queue}", "mail")
             .replace("{id}", "1-00000000000000aa")
             .replace("{name}", "nightly");
         for method in ["get", "put", "post", "delete", "patch"] {

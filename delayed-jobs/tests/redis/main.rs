@@ -5,6 +5,7 @@
 //! * `failures` - processes that are killed, paused and cut off
 //! * `servers` - an old Redis, TLS, users, Sentinel, cluster, a full Redis, settings
 //! * `operators` - tokens, limits, metrics, the log
+//! * `queues` - queues, their pauses and limits
 //! * `webhook` - jobs that a node pushes
 //! * `page` - the page in a browser
 
@@ -18,6 +19,7 @@ mod http;
 mod node;
 mod operators;
 mod page;
+mod queues;
 mod schedules;
 mod servers;
 mod support;

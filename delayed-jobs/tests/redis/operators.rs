@@ -7,7 +7,7 @@ use delayed_jobs::{Settings, When};
 use serde_json::{Value, json};
 
 use crate::servers::serve;
-use crate::support::{HOUR, MS, Scene, ask, job, now_ms, until};
+use crate::support::{HOUR, MS, Scene, ask, job, now_ms, patient, until};
 
 const READ: &str = "reads-0123456789";
 const WRITE: &str = "writes-0123456789";
@@ -29,6 +29,8 @@ async fn tokens_read_or_write_and_are_exchanged_without_a_restart() {
     for (method, path, token, status, code) in [
         ("GET", "/", "", 200, ""),
         ("GET", "/healthz", "", 200, ""),
+        ("GET", "/readyz", "", 200, ""),
+        ("POST", "/v1/queues/mail/pause", READ, 403, "forbidden"),
         ("GET", "/openapi.json", "", 200, ""),
         ("GET", "/metrics", "", 401, "unauthorized"),
         ("GET", "/metrics", READ, 200, ""),
@@ -152,15 +154,29 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
         assert_eq!(node.metric(name).await, value, "{name}");
     }
     assert!((1.2..60.0).contains(&node.metric("unacknowledged_age_seconds").await));
-    node.ask("POST", "/v1/jobs", "{}").await;
+    node.ask("POST", "/v1/jobs", "[]").await;
     assert_eq!(node.metric("refused_total").await, 1.0);
-    assert!(
-        node.get("/metrics")
-            .await
-            .as_str()
-            .unwrap()
-            .ends_with("# EOF\n")
-    );
+    // Prometheus names the newer format, and others get the older one.
+    for (accepted, kind, has_end) in [
+        (
+            "application/openmetrics-text;version=1.0.0,*/*;q=0.1",
+            "application/openmetrics-text",
+            true,
+        ),
+        (
+            "text/plain;version=0.0.4",
+            "text/plain; version=0.0.4",
+            false,
+        ),
+        ("*/*", "text/plain; version=0.0.4", false),
+    ] {
+        let request = reqwest::Client::new().get(format!("{}/metrics", node.address()));
+        let answer = request.header("accept", accepted).send().await.unwrap();
+        let said = answer.headers()["content-type"].to_str().unwrap();
+        assert!(said.starts_with(kind), "{accepted}: {said}");
+        let text = answer.text().await.unwrap();
+        assert_eq!(text.ends_with("# EOF\n"), has_end, "{accepted}: {text}");
+    }
     let health = node.get("/healthz").await;
     assert_eq!(
         (&health["redis"], &health["partitions"]),
@@ -171,10 +187,6 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_listed_by_state_key_and_time() {
-    // Hundreds of requests: none of them may fail because this machine is busy.
-    let patient = |settings: &mut Settings| {
-        (settings.lease, settings.patience) = (6_000 * MS, 3_000 * MS);
-    };
     let (scene, node) = Scene::served_with(patient).await;
     let hour = now_ms() + 3_600_000;
     for n in 0..60 {

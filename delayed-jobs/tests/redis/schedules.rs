@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use delayed_jobs::{Delivery, NewSchedule, Recurrence, Scheduled};
+use delayed_jobs::{Delivery, NewSchedule, Queue, Recurrence, Scheduled};
 use serde_json::json;
 
 use crate::support::{MS, Scene, now_ms};
@@ -15,6 +15,7 @@ fn every(name: &str, ms: u32, payload: &str) -> NewSchedule {
         recurrence,
         payload: payload.to_owned(),
         retry: None,
+        queue: Queue::default(),
     }
 }
 

@@ -1,12 +1,16 @@
 //! Redis as people run it: old, with TLS, users, Sentinel, as a cluster, full; nodes that cannot work.
 
+use std::process::Stdio;
+
 use delayed_jobs::local::{RedisGroup, RedisProcess};
 use delayed_jobs::{Settings, Store, StoreError, When};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::support::{Api, HOUR, MS, PROGRAM, Scene, job, node, say, settings_of, until};
+use crate::support::{
+    Api, HOUR, MS, PROGRAM, Scene, connection, job, node, say, settings_of, until,
+};
 
 #[tokio::test]
 async fn all_nodes_must_agree() {
@@ -166,11 +170,35 @@ async fn a_user_with_the_documented_rights_is_enough_and_less_is_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_redis_accepts_nothing_and_still_fires_and_ends_jobs() {
     let (scene, node) = Scene::served().await;
+    assert_eq!(node.ready().await, (200, json!("up")));
+    let mut logging = serve(&scene.redis.url(), &["--lease", "900ms"])
+        .env("RUST_LOG", "delayed_jobs=warn")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    scene.shared_by(2).await;
     let mut ids = scene.fill(40, 1_000 * MS).await;
     let moved = scene.create(job("x", HOUR)).await;
+    let tea = json!({ "every": "1h" });
+    node.ask("PUT", "/v1/schedules/tea", &tea).await;
     let _: () = say(&scene.redis, "CONFIG SET maxmemory 1").await;
     assert_eq!(node.creates().await, (503, json!("redis_full")));
+    // A schedule is accepted as jobs are, and one that is there goes on.
+    let (status, refused) = node.ask("PUT", "/v1/schedules/rice", &tea).await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (503, &json!("redis_full"))
+    );
     assert_eq!(node.health().await, (503, json!("full")));
+    // A proxy goes on to send requests here, or nobody could give memory back.
+    assert_eq!(node.ready().await, (200, json!("full")));
+    let (_, told) = node.ask("GET", "/readyz", "").await;
+    assert_eq!(told["append_only_file"], "everysec");
+    until("a beat has noticed it", async || {
+        node.metric("redis_full").await == 1.0
+    })
+    .await;
     assert!(matches!(
         scene.store.create(job("x", MS)).await,
         Err(StoreError::Full(_))
@@ -183,9 +211,67 @@ async fn a_full_redis_accepts_nothing_and_still_fires_and_ends_jobs() {
     ids.push(moved);
     scene.collect(&ids).await;
     assert_eq!(scene.store.overview().await.unwrap().unacknowledged, 0);
+    let next = node.get("/v1/schedules/tea").await["job"].clone();
+    let next = next.as_str().unwrap().parse().unwrap();
+    scene
+        .store
+        .reschedule(&next, When::After(MS), None)
+        .await
+        .unwrap();
+    scene.collect(&[next]).await;
     let _: () = say(&scene.redis, "CONFIG SET maxmemory 0").await;
     assert_eq!(node.creates().await.0, 201);
     assert_eq!(node.health().await, (200, json!("up")));
+    until("a beat has noticed it", async || {
+        node.metric("redis_full").await == 0.0
+    })
+    .await;
+    tokio::time::sleep(1_000 * MS).await;
+    logging.start_kill().unwrap();
+    let log = logging.wait_with_output().await.unwrap().stderr;
+    let log = String::from_utf8(log).unwrap();
+    for what in ["no job is accepted until this ends", "Redis answers again"] {
+        assert_eq!(log.matches(what).count(), 1, "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_cannot_write_refuses_everything_until_it_can() {
+    let (scene, node) = Scene::served().await;
+    let ids = scene.fill(20, 2_000 * MS).await;
+    // Redis is told to write snapshots, and a folder is where the file would be.
+    let obstacle = scene.redis.folder().join("dump.rdb");
+    std::fs::create_dir(&obstacle).unwrap();
+    let mut connection = connection(&scene.redis).await;
+    let mut save = redis::cmd("CONFIG");
+    save.arg("SET").arg("save").arg("3600 1000000");
+    let _: () = save.query_async(&mut connection).await.unwrap();
+    let bgsave = redis::cmd("BGSAVE");
+    let _: String = bgsave.query_async(&mut connection).await.unwrap();
+    until("Redis refuses", async || {
+        node.creates().await == (503, json!("redis_disk"))
+    })
+    .await;
+    assert_eq!(node.health().await, (503, json!("disk")));
+    assert_eq!(node.ready().await, (503, json!("disk")));
+    let (status, said) = node.ask("POST", "/v1/deliveries", "").await;
+    assert_eq!(
+        (status, &said["error"]["code"]),
+        (503, &json!("redis_disk")),
+        "not even what has fired is handed out"
+    );
+    std::fs::remove_dir(obstacle).unwrap();
+    until("Redis writes again", async || {
+        // It refuses a second one while one is under way.
+        let _ = bgsave.query_async::<String>(&mut connection.clone()).await;
+        node.creates().await.0 == 201
+    })
+    .await;
+    scene.collect(&ids).await;
+    until("the node is well", async || {
+        node.ready().await == (200, json!("up")) && node.health().await.0 == 200
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,6 +33,11 @@ pub(crate) fn settings_of(redis: String) -> Settings {
     }
 }
 
+/// No request fails because this machine is busy.
+pub(crate) fn patient(settings: &mut Settings) {
+    (settings.lease, settings.patience) = (10_000 * MS, 5_000 * MS);
+}
+
 impl Scene {
     pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await
@@ -62,7 +67,12 @@ impl Scene {
 
 impl<R> Scene<R> {
     pub(crate) async fn of(redis: R, settings: Settings) -> Self {
-        let store = Store::open(settings.clone()).await.unwrap();
+        // What is tested asks by connections of its own, and a busy machine takes its time.
+        let calm = Settings {
+            patience: 10_000 * MS,
+            ..settings.clone()
+        };
+        let store = Store::open(calm).await.unwrap();
         Self {
             redis,
             settings,
@@ -73,6 +83,12 @@ impl<R> Scene<R> {
     /// Starts a node in a process of its own.
     pub(crate) async fn node(&self) -> Api {
         node(&self.settings).await
+    }
+
+    /// Starts a node that listens where another one did.
+    pub(crate) async fn node_at(&self, listen: &str) -> Api {
+        let node = NodeProcess::start(Path::new(PROGRAM), &self.settings, listen).await;
+        Api(node.unwrap())
     }
 
     pub(crate) async fn consumer(&self) -> Consumer {
@@ -138,12 +154,22 @@ impl Scene {
         name: &str,
         args: impl redis::ToRedisArgs,
     ) -> T {
+        self.script_of("jobs:{0}", name, args).await
+    }
+
+    /// Runs one of the program's scripts on the keys that begin so.
+    pub(crate) async fn script_of<T: FromRedisValue>(
+        &self,
+        base: &str,
+        name: &str,
+        args: impl redis::ToRedisArgs,
+    ) -> T {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/scripts");
         let read = |name| std::fs::read_to_string(format!("{folder}/{name}.lua")).unwrap();
         let script = redis::Script::new(&(read("common") + &read(name)));
         let mut connection = connection(&self.redis).await;
         script
-            .key("jobs:{0}")
+            .key(base)
             .arg(args)
             .invoke_async(&mut connection)
             .await
@@ -151,7 +177,7 @@ impl Scene {
     }
 }
 
-async fn connection(redis: &RedisProcess) -> redis::aio::MultiplexedConnection {
+pub(crate) async fn connection(redis: &RedisProcess) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(redis.url()).unwrap();
     client.get_multiplexed_async_connection().await.unwrap()
 }
@@ -260,6 +286,12 @@ impl Api {
     /// The state of Redis as the node sees it.
     pub(crate) async fn health(&self) -> (u16, Value) {
         let (status, body) = self.ask("GET", "/healthz", "").await;
+        (status, body["redis"].clone())
+    }
+
+    /// Whether a proxy may send requests here, and the state of Redis.
+    pub(crate) async fn ready(&self) -> (u16, Value) {
+        let (status, body) = self.ask("GET", "/readyz", "").await;
         (status, body["redis"].clone())
     }
 

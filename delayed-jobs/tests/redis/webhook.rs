@@ -140,3 +140,36 @@ async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
     .await;
     assert_eq!(seen.lock().unwrap().most_under_way, 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_fails_says_what_has_caused_it_and_takes_one_queue() {
+    let scene = Scene::new().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), KEY).unwrap();
+    // Nobody listens there.
+    let more = [
+        "--webhook-url",
+        "http://127.0.0.1:9/jobs",
+        "--webhook-queue",
+        "mail",
+        "--webhook-secret-file",
+        file.path().to_str().unwrap(),
+    ];
+    let _pushing = serve(&scene.redis.url(), &more).spawn().unwrap();
+    let node = scene.node().await;
+    let body = |queue: &str| json!({ "queue": queue, "max_attempts": 1 });
+    let other = node.post("/v1/jobs", body("default")).await;
+    let made = node.post("/v1/jobs", body("mail")).await;
+    until("it is dead", async || {
+        node.has_state(&made["id"], "dead").await
+    })
+    .await;
+    let reason = node.job(&made["id"]).await["reason"].clone();
+    let reason = reason.as_str().unwrap();
+    assert!(reason.contains("Connection refused"), "{reason}");
+    assert!(
+        !reason.contains("127.0.0.1:9/jobs"),
+        "a URL may hold a secret: {reason}"
+    );
+    assert!(node.has_state(&other["id"], "fired").await);
+}

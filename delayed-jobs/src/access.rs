@@ -1,0 +1,128 @@
+//! Bearer tokens from a file: who may read, and who may write.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::units::lock;
+
+/// Distance of looks at the file.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Shortest token; a shorter one could be guessed.
+const SHORTEST: usize = 16;
+
+/// What the bearer of a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// The tokens of a file, read again when it changes.
+pub(crate) struct Tokens {
+    file: Option<PathBuf>,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    tokens: HashMap<String, Access>,
+    changed: Option<SystemTime>,
+    looked: Instant,
+}
+
+impl Tokens {
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+        let known = Known {
+            tokens: HashMap::new(),
+            changed: None,
+            looked: Instant::now(),
+        };
+        Self {
+            file,
+            known: Mutex::new(known),
+        }
+    }
+
+    /// Reads the file if it has changed.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or a line of it is wrong: the tokens stay as they were.
+    pub(crate) fn load(&self) -> Result<(), String> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let wrong = |why: String| format!("{}: {why}", file.display());
+        let mut known = lock(&self.known);
+        known.looked = Instant::now();
+        let changed = file.metadata().and_then(|data| data.modified()).ok();
+        if known.changed != changed || changed.is_none() {
+            known.changed = changed;
+            let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+            known.tokens = parsed(&text).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    /// Finds out what the bearer of a token may do; `None` if the token is not known.
+    pub(crate) fn access(&self, given: Option<&str>) -> Option<Access> {
+        if self.file.is_none() {
+            return Some(Access::Write);
+        }
+        let looked = lock(&self.known).looked;
+        if let Some(Err(error)) = (looked.elapsed() >= LOOK).then(|| self.load()) {
+            tracing::error!("the tokens stay as they were: {error}");
+        }
+        // The map's keyed hash keeps the time of a look-up from telling how much of a token is right.
+        lock(&self.known).tokens.get(given?.trim()).copied()
+    }
+}
+
+fn parsed(text: &str) -> Result<HashMap<String, Access>, String> {
+    let mut tokens = HashMap::new();
+    for (number, line) in text.lines().enumerate() {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [word @ ("read" | "write"), token] if token.len() >= SHORTEST => {
+                let access = if word == "write" {
+                    Access::Write
+                } else {
+                    Access::Read
+                };
+                tokens.insert(token.to_owned(), access);
+            }
+            [first, ..] if !first.starts_with('#') => {
+                // The line itself is not shown: it may hold a token.
+                let (number, form) = (number + 1, "`read TOKEN` or `write TOKEN`");
+                return Err(format!(
+                    "line {number} is not {form} of {SHORTEST} bytes or more"
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_line_of_the_tokens_is_named_and_not_shown() {
+        let text = "# who\nread 0123456789abcdef\n\n write  fedcba9876543210\n";
+        let tokens = parsed(text).unwrap();
+        assert_eq!(tokens["0123456789abcdef"], Access::Read);
+        assert_eq!(tokens["fedcba9876543210"], Access::Write);
+        for wrong in [
+            "write short",
+            "0123456789abcdef",
+            "all 0123456789abcdef",
+            "read 0123456789 abcdef",
+        ] {
+            let said = parsed(&format!("\n{wrong}")).unwrap_err();
+            assert!(said.contains("line 2") && !said.contains(wrong), "{said}");
+        }
+    }
+}
