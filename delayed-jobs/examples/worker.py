@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A worker: takes jobs over HTTP, extends what takes long, gives back what fails. Needs `requests`.
 
-    worker.py [http://127.0.0.1:8080]
+    worker.py [http://127.0.0.1:8080 [QUEUE]]
 """
 import signal
 import sys
@@ -10,6 +10,7 @@ import threading
 import requests
 
 NODE = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
+QUEUE = sys.argv[2] if len(sys.argv) > 2 else "default"
 HOLD = 30
 ending = threading.Event()
 
@@ -21,27 +22,36 @@ def handle(job):
     print(f"done {job['id']} attempt {job['attempt']}: {job['payload']}", flush=True)
 
 
+def tell(session, what, **body):
+    """Says how jobs go. A node that does not answer is no reason to stop: what it was not told comes again."""
+    try:
+        url = f"{NODE}/v1/deliveries/{what}"
+        session.post(url, json=body, timeout=10).raise_for_status()
+    except requests.RequestException as error:
+        print(f"{what} not told: {error}", file=sys.stderr, flush=True)
+
+
 def keep_held(receipts, stopped):
-    """Extends the holds of all jobs that are not finished yet."""
+    """Extends the holds of all jobs of a batch until it is finished; those that have ended are left out by the node."""
+    session = requests.Session()
     while receipts and not stopped.wait(HOLD / 3):
-        body = {"receipts": list(receipts), "hold": f"{HOLD}s"}
-        requests.post(f"{NODE}/v1/deliveries/extend", json=body, timeout=10)
+        tell(session, "extend", receipts=receipts, hold=f"{HOLD}s")
 
 
 def work(session, jobs):
-    receipts, done, stopped = [job["receipt"] for job in jobs], [], threading.Event()
+    receipts, stopped = [job["receipt"] for job in jobs], threading.Event()
     keeper = threading.Thread(target=keep_held, args=(receipts, stopped), daemon=True)
     keeper.start()
-    for job in jobs:
-        try:
-            handle(job)
-            done.append(job["receipt"])
-        except Exception as error:
-            body = {"receipts": [job["receipt"]], "reason": str(error)}
-            session.post(f"{NODE}/v1/deliveries/nack", json=body, timeout=10)
-    stopped.set()
-    if done:
-        session.post(f"{NODE}/v1/deliveries/ack", json={"receipts": done}, timeout=10)
+    try:
+        for job in jobs:
+            try:
+                handle(job)
+            except Exception as error:
+                tell(session, "nack", receipts=[job["receipt"]], reason=str(error))
+            else:
+                tell(session, "ack", receipts=[job["receipt"]])
+    finally:
+        stopped.set()
 
 
 def main():
@@ -50,13 +60,13 @@ def main():
     session = requests.Session()
     while not ending.is_set():
         try:
-            query = {"wait": "5s", "max": 16, "hold": f"{HOLD}s"}
+            query = {"queue": QUEUE, "wait": "5s", "max": 16, "hold": f"{HOLD}s"}
             answer = session.post(f"{NODE}/v1/deliveries", params=query, timeout=15)
             answer.raise_for_status()
             work(session, answer.json()["deliveries"])
         except requests.RequestException as error:
             # What was not acknowledged comes again.
-            print(f"no node: {error}", file=sys.stderr)
+            print(f"no node: {error}", file=sys.stderr, flush=True)
             ending.wait(1)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A worker: takes one job at a time over HTTP, and says how it ended. Needs `curl` and `jq`.
 #
-#     worker.sh [http://127.0.0.1:8080]
+#     worker.sh [http://127.0.0.1:8080 [QUEUE]]
 set -uo pipefail
-node=${1:-http://127.0.0.1:8080}
+node=${1:-http://127.0.0.1:8080} queue=${2:-default}
 
 # ask PATH [curl's options]
 ask() { curl -sS --fail-with-body -m 15 "$node/v1/deliveries$1" "${@:2}"; }
@@ -19,7 +19,7 @@ handle() {
 }
 
 while true; do
-  answer=$(ask '?wait=5s&max=1&hold=60s' -X POST) || { sleep 1; continue; }
+  answer=$(ask "?queue=$queue&wait=5s&max=1&hold=60s" -X POST) || { sleep 1; continue; }
   job=$(jq -c '.deliveries[0] // empty' <<<"$answer")
   [[ -n $job ]] || continue
   JOB_ID=$(jq -r .id <<<"$job") JOB_ATTEMPT=$(jq -r .attempt <<<"$job")

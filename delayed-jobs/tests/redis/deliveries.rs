@@ -4,9 +4,10 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::support::{Api, MS, PROGRAM, Scene, now_ms, until};
+use crate::support::{Api, MS, PROGRAM, Scene, now_ms, say, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
@@ -226,4 +227,76 @@ async fn the_workers_in_python_and_shell_work() {
             .unwrap();
         dealt_with(&node).await;
     }
+}
+
+/// `worker.py` with a job that goes on until a file is there.
+const WAITING_WORKER: &str = "
+import os, sys, time
+sys.path.insert(0, sys.argv.pop(1))
+import worker
+worker.HOLD = 18
+def handle(job):
+    while not os.path.exists(job['payload']):
+        time.sleep(0.05)
+worker.handle = handle
+worker.main()
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_in_python_holds_its_job_over_a_restart_of_the_node() {
+    let needs = ["-c", "import requests"];
+    let has = Command::new("python3")
+        .args(needs)
+        .stderr(Stdio::null())
+        .status();
+    if !has.await.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: worker.py, which needs python3 with `requests`");
+        return;
+    }
+    let (scene, mut node) = Scene::served().await;
+    let (folder, address) = (tempfile::tempdir().unwrap(), node.address().to_owned());
+    let goal = folder.path().join("goal");
+    let made = node.post("/v1/jobs", json!({ "payload": goal })).await;
+    let mut worker = Command::new("python3")
+        .args(["-c", WAITING_WORKER])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"))
+        .arg(&address)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    until("the worker has it", async || {
+        node.job(&made["id"]).await["attempts"] == 1
+    })
+    .await;
+    let id: delayed_jobs::JobId = made["id"].as_str().unwrap().parse().unwrap();
+    let end = async || -> f64 {
+        let key = format!("jobs:{{{}}}:held", id.partition());
+        say(&scene.redis, &format!("ZSCORE {key} {id}")).await
+    };
+    let first = end().await;
+    node.kill().await;
+    let mut lines = BufReader::new(worker.stderr.take().unwrap()).lines();
+    let failed = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.starts_with("extend not told") {
+                return;
+            }
+        }
+        panic!("the worker has ended");
+    };
+    tokio::time::timeout(60_000 * MS, failed).await.unwrap();
+    node = scene.node_at(address.trim_start_matches("http://")).await;
+    until("the hold is extended after all", async || {
+        end().await > first
+    })
+    .await;
+    std::fs::write(goal, "").unwrap();
+    until("it is done", async || {
+        node.has_state(&made["id"], "done").await
+    })
+    .await;
+    let job = node.job(&made["id"]).await;
+    assert_eq!(job["attempts"], 1, "nobody else was given it");
 }
