@@ -92,6 +92,12 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         self.table.shrink_to_fit();
     }
 
+    /// Returns how many timers there is room for without another allocation, but of the wheel.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.table.capacity()
+    }
+
     /// Returns the bytes held for nodes and wheel, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

@@ -109,8 +109,12 @@ impl<T, W: Wheel> Table<T, W> {
         self.pending
     }
 
+    pub(super) fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+
     pub(super) fn held_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node<T>>()
+        self.capacity() * size_of::<Node<T>>()
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use crate::quietly;
 use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tickwheel::{
     Expired, Key, LocalTimer, Reschedule, ScheduleError, Sleep, SleepError, Time, Timer, Unfired,
     When,
@@ -60,14 +60,14 @@ use tickwheel::{
 ///
 /// let minute = Duration::from_secs(60);
 /// let mut queue = DelayQueue::with_capacity(2);
-/// let first = queue.insert_at("first", Instant::now() + minute);
+/// let first = queue.insert("first", Instant::now() + minute);
 /// let second = queue.insert("second", Duration::ZERO);
 /// assert_eq!((queue.len(), queue.get(first)), (2, Some(&"first")));
 ///
 /// let mut cx = Context::from_waker(Waker::noop());
 /// assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(Some(Ok(due))) if due.key == second));
 /// assert!(queue.poll_expired(&mut cx).is_pending());
-/// assert!(queue.reset_at(first, Instant::now() + 2 * minute).moved());
+/// assert!(queue.reset(first, Instant::now() + 2 * minute).moved());
 /// if let Some(value) = queue.get_mut(first) {
 ///     *value = "moved";
 /// }
@@ -84,6 +84,7 @@ use tickwheel::{
 /// * All calls are O(1) unless they say otherwise; none of them allocates but for a queue that grows.
 /// * The engine has one timer for the whole queue, while a task waits for it. An item that is inserted or moved in
 ///   front of all others moves that timer; the task is not woken for it.
+/// * The task is woken at the old deadline of an item that was the first of all and moved back, and waits again.
 /// * A task that found the queue empty is woken by the next item, wherever it is inserted from; one that waits is woken
 ///   when the last item is taken away.
 /// * Dropping the queue drops its items.
@@ -193,15 +194,6 @@ impl<T> DelayQueue<T> {
         Ok(key)
     }
 
-    /// Inserts an item that comes out at a point in time: [`insert`](Self::insert) under the name of `tokio-util`.
-    ///
-    /// # Panics
-    ///
-    /// As [`insert`](Self::insert).
-    pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key<T> {
-        self.insert(value, deadline)
-    }
-
     /// Takes an item out before its time; `None` if it has come out already.
     pub fn remove(&mut self, key: Key<T>) -> Option<T> {
         let value = self.items.cancel(key).into_payload();
@@ -217,11 +209,6 @@ impl<T> DelayQueue<T> {
         let answer = self.items.reschedule(self.now, key, when);
         self.heed(key);
         answer
-    }
-
-    /// Lets an item come out at a point in time instead: [`reset`](Self::reset) under the name that `tokio-util` has.
-    pub fn reset_at(&mut self, key: Key<T>, deadline: Instant) -> Reschedule {
-        self.reset(key, deadline)
     }
 
     /// Puts what a caller asks for on the scale of the engine's clock, and reads that.
@@ -389,9 +376,10 @@ impl<T> DelayQueue<T> {
             .map(|(key, _)| key)
     }
 
-    /// Like [`shrink_to_fit`](Self::shrink_to_fit), for programs that come from tokio-util. Keys stay as they are.
-    pub fn compact(&mut self) {
-        self.shrink_to_fit();
+    /// Returns how many items there is room for without another allocation.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.items.capacity()
     }
 
     /// Gives memory back that no item needs. O(peak number of items).

@@ -42,7 +42,7 @@ impl Engine {
 /// Gives a long timeout its slack, but in virtual time.
 fn with_slack(limit: When) -> When {
     #[cfg(feature = "test-util")]
-    if crate::test::engine().is_some() {
+    if crate::test::is_virtual() {
         return limit;
     }
     limit.with_usual_slack()

@@ -1,22 +1,72 @@
-//! Delay queues, streams, metrics and adapters on the timer engine [tickwheel](https://docs.rs/tickwheel).
+//! Timers for async programs, with the names of `tokio::time`, on the engine [tickwheel](https://docs.rs/tickwheel).
+//!
+//! ```toml
+//! [dependencies]
+//! tickwheel-util = { version = "0.2", features = ["tokio"] }
+//! ```
+//!
+//! ```
+//! use tickwheel_util::time; // in place of `use tokio::time`
+//!
+//! # smol::block_on(async {
+//! let answer = time::timeout(time::Duration::from_secs(5), async { 17 }).await;
+//! assert_eq!(answer, Ok(17));
+//! # });
+//! ```
+//!
+//! That is all that a program changes: see [`time`] for whose timers it uses. Without the feature `tokio` the same code
+//! runs on any executor. With the feature `test-util` a test holds time still:
+//!
+//! ```
+//! use tickwheel_util::time::{self, Duration, Instant};
+//!
+//! # // The attribute's function runs only in tests.
+//! # fn main() {
+//! #     let mut builder = tokio::runtime::Builder::new_current_thread();
+//! #     builder.enable_all().start_paused(true).build().unwrap().block_on(an_hour_takes_no_time())
+//! # }
+//! # /*
+//! #[tokio::test(start_paused = true)]
+//! # */
+//! async fn an_hour_takes_no_time() {
+//!     let start = Instant::now();
+//!     time::sleep(Duration::from_secs(3600)).await;
+//!     assert_eq!(start.elapsed(), Duration::from_secs(3600));
+//! }
+//! ```
 //!
 //! | feature | what it adds |
 //! |---|---|
+//! | none | [`time`]: the names of `tokio::time`; [`FutureExt`]: `timeout` as a method |
 //! | none | [`DelayQueue`]: items that come out when their time has come |
 //! | none | [`LocalSleeps`]: sleeps of one thread, by a timer inside of its runtime |
-//! | none | [`time`]: the names of `tokio::time`; [`FutureExt`]: `timeout` as a method |
-//! | `stream` | `Stream` for [`DelayQueue`], `IntervalStream`, and `StreamExt`: `timeout`, `timeout_repeating`, `throttle`, `chunks_timeout` |
-//! | `metrics` | `MetricsReporter`: statistics for the `metrics` facade |
-//! | `hyper` | `HyperTimer`: header-read, keep-alive and ping timeouts of hyper's connections |
-//! | `tower` | `TimeoutLayer`: how long a request may take; `RetryLayer`: once more, after a pause |
-//! | `http` | `StatusTimeoutLayer`: answers late requests itself; `IdleBodyLayer`, `IdleRequestBodyLayer`: how long a body may pause |
-//! | `tokio` | [`time`] by an engine of the runtime's own, which it turns itself; tasks that turn other engines |
-//! | `smol` | tasks of the runtime that turn an engine's shards, in place of its workers |
-//! | `test-util` | `test`: virtual time for tests of async code |
-//! | `quinn` | `QuinnRuntime`: the timers of QUIC connections |
+//! | `tokio` | [`time`] by an engine of the runtime's own, which it turns itself; the module [`tokio`](crate::tokio) turns other engines |
+//! | `smol` | the module [`smol`](crate::smol): tasks of the runtime that turn an engine's shards, in place of its workers |
+//! | `test-util` | `time::pause`, `advance` and `resume`; the module [`test`](crate::test): virtual time on any executor |
+//! | `stream` | `Stream` for queues and intervals ([`IntervalStream`]); [`StreamExt`]: `timeout`, `timeout_repeating`, `throttle`, `chunks_timeout` |
+//! | `hyper` | [`HyperTimer`]: header-read, keep-alive and ping timeouts of hyper's connections |
+//! | `tower` | [`TimeoutLayer`]: how long a request may take; [`RetryLayer`]: once more, after a pause |
+//! | `http` | [`StatusTimeoutLayer`]: answers late requests itself; [`IdleBodyLayer`], [`IdleRequestBodyLayer`]: how long a body may pause |
+//! | `metrics` | [`MetricsReporter`]: statistics for the `metrics` facade |
+//! | `quinn` | [`QuinnRuntime`]: the timers of QUIC connections |
 //!
 //! Each works on any runtime, by the runtime's engine (see [`time`]), by the process's, or by a
 //! [`Timer`](tickwheel::Timer) of your own; `LocalSleeps` by a timer of its thread.
+// Without its feature an item has no page to link to; docs.rs has all of them.
+#![cfg_attr(
+    not(all(
+        feature = "http",
+        feature = "hyper",
+        feature = "metrics",
+        feature = "quinn",
+        feature = "smol",
+        feature = "stream",
+        feature = "test-util",
+        feature = "tokio"
+    )),
+    allow(rustdoc::broken_intra_doc_links)
+)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod delay_queue;
 #[cfg(any(feature = "smol", feature = "tokio"))]

@@ -136,9 +136,34 @@ pub(crate) fn scale() -> Option<Scale> {
     })
 }
 
+/// Returns whether the calling thread's time may be that of a test.
+pub(crate) fn is_virtual() -> bool {
+    #[cfg(feature = "tokio")]
+    if crate::tokio::pausable::is_current() {
+        return true;
+    }
+    scale().is_some()
+}
+
+/// Moves the calling thread's test clock and fires what is due then; false if it has none.
+pub(crate) fn advance(duration: Duration) -> bool {
+    let Some(scale) = scale() else {
+        return false;
+    };
+    scale.clock.advance(duration);
+    if let Some(timer) = engine() {
+        timer.turn().expect("the test's engine is not stopped");
+    }
+    true
+}
+
 impl Scale {
     pub(crate) fn now(&self) -> Instant {
-        self.start + (self.clock.now() - Time::ZERO)
+        self.instant_of(self.clock.now())
+    }
+
+    pub(crate) fn instant_of(&self, time: Time) -> Instant {
+        self.start + (time - Time::ZERO)
     }
 
     /// Returns the time of an instant; that of one before the start is the start.

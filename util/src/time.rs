@@ -8,8 +8,23 @@
 //! | [`interval`], [`interval_at`], [`Interval`], [`MissedTickBehavior`] | nothing |
 //! | [`Instant`] | nothing |
 //! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does |
+//! | `pause`, `advance`, `resume` (feature `test-util`) | a jump is exact to the millisecond from the pause on |
+//! | [`DelayQueue`] of `tokio-util` | a key is never used again |
 //!
-//! `pause`, `advance` and `resume` are missing: the module `test` has virtual time.
+//! tokio's own tests of time run on this module, but for the five of 101 that
+//! [a table](https://github.com/tickwheel/tickwheel/blob/main/docs/TOKIO.md) names with the reason.
+//!
+//! # Granularity, sharing, contention
+//!
+//! * A timer ends at the first tick of 1 ms that is not before its deadline, and never before. Of 100 000 sleeps over
+//!   2 s, the p99 was 1.10 ms late, tokio's 2.05.
+//! * Timers of one tick share a wake-up. Timeouts of a second or more have a slack of a thousandth, at most 10 ms, so
+//!   that they share more of them; sleeps and ticks have none.
+//! * Making, arming and dropping a sleep takes no lock. It costs 92 ns of CPU where tokio's costs 161; with two threads
+//!   at once 63 and 360.
+//!
+//! (By the process's engine with workers: commit 1ec11eb, AMD EPYC with 2 cores, 2026-11-24, in
+//! `docs/performance/comparison.md`.)
 //!
 //! # Whose timers
 //!
@@ -39,10 +54,18 @@
 //! # });
 //! ```
 
+pub mod delay_queue;
 mod instant;
+#[cfg(feature = "test-util")]
+mod pause;
 mod timeout;
 
+pub use delay_queue::DelayQueue;
 pub use instant::Instant;
+#[cfg(feature = "test-util")]
+pub use pause::advance;
+#[cfg(all(feature = "test-util", feature = "tokio"))]
+pub use pause::{pause, resume};
 pub use std::time::Duration;
 pub use timeout::Timeout;
 

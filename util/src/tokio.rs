@@ -15,6 +15,9 @@
 //!   tokio's own do.
 //! * When the runtime shuts down, or a task is aborted, the workers of an engine of yours take over. Nothing is lost.
 
+#[cfg(feature = "test-util")]
+pub(crate) mod pausable;
+
 use crate::driving::{Alarm, Driving, shared};
 use ::tokio::runtime::{Handle, Id};
 use ::tokio::task::JoinHandle;
@@ -109,14 +112,7 @@ fn engine_of(runtime: &Handle, id: Id) -> Timer {
     if let Some(timer) = engines().get(&id) {
         return timer.clone();
     }
-    let builder = Builder::new().shards(1).pinning(Pinning::Off);
-    let timer = builder
-        .thread_name("tickwheel-tokio")
-        .build()
-        .expect("these settings are in range");
-    // Before another thread sees the engine, which would start its worker.
-    let driving = || Driving::all(&timer).ok()?.pop();
-    let driving = catch_unwind(AssertUnwindSafe(driving)).unwrap_or_default();
+    let (timer, turning) = build(runtime);
     match engines().entry(id) {
         Entry::Occupied(first) => return first.get().clone(),
         Entry::Vacant(entry) => _ = entry.insert(timer.clone()),
@@ -124,10 +120,29 @@ fn engine_of(runtime: &Handle, id: Id) -> Timer {
     let task = RuntimesTask {
         id,
         timer: timer.clone(),
-        driving,
+        turning,
     };
     runtime.spawn(task);
     timer
+}
+
+/// Turns an engine until that is stopped.
+type Turning = Box<dyn Future<Output = TurnError> + Send + Unpin>;
+
+/// Builds an engine for a runtime, and what turns it.
+fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
+    let builder = Builder::new().shards(1).pinning(Pinning::Off);
+    let builder = builder.thread_name("tickwheel-tokio");
+    #[cfg(feature = "test-util")]
+    if let Some((timer, turning)) = pausable::build(builder.clone(), runtime) {
+        return (timer, Some(turning));
+    }
+    let _ = runtime;
+    let timer = builder.build().expect("these settings are in range");
+    // Before another thread sees the engine, which would start its worker.
+    let driving = || Driving::<TimerTask, TokioAlarm>::all(&timer).ok()?.pop();
+    let driving = catch_unwind(AssertUnwindSafe(driving)).unwrap_or_default();
+    (timer, driving.map(|driving| Box::new(driving) as Turning))
 }
 
 fn engines() -> MutexGuard<'static, HashMap<Id, Timer>> {
@@ -139,15 +154,15 @@ struct RuntimesTask {
     id: Id,
     timer: Timer,
     /// Missing where the runtime has no driver for the alarm: then a worker turns the engine.
-    driving: Option<Driving<TimerTask, TokioAlarm>>,
+    turning: Option<Turning>,
 }
 
 impl Future for RuntimesTask {
     type Output = TurnError;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
-        match &mut self.driving {
-            Some(driving) => Pin::new(driving).poll(cx),
+        match &mut self.turning {
+            Some(turning) => Pin::new(turning).poll(cx),
             None => Poll::Pending,
         }
     }
@@ -230,10 +245,14 @@ impl Alarm for TokioAlarm {
 }
 
 #[cfg(not(target_os = "linux"))]
-struct TokioAlarm(std::pin::Pin<Box<::tokio::time::Sleep>>);
+type TokioAlarm = SleepAlarm;
 
-#[cfg(not(target_os = "linux"))]
-impl Alarm for TokioAlarm {
+/// Wakes the task by a timer of tokio's.
+#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
+struct SleepAlarm(Pin<Box<::tokio::time::Sleep>>);
+
+#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
+impl Alarm for SleepAlarm {
     const WAKE: fn(Waker) = wake_later;
 
     fn new() -> io::Result<Self> {
@@ -241,6 +260,13 @@ impl Alarm for TokioAlarm {
     }
 
     fn set(&mut self, pause: Duration) -> io::Result<()> {
+        // Time that stands moves by whole milliseconds, one more than asked for unless it is asked for a little less.
+        // If it does not stand, the alarm may go off too early, and is set once more.
+        #[cfg(feature = "test-util")]
+        let pause = match u64::try_from(pause.as_nanos().div_ceil(1_000_000)) {
+            Ok(millis) => Duration::from_millis(millis.saturating_sub(1)) + Duration::from_nanos(1),
+            Err(_) => pause,
+        };
         let now = ::tokio::time::Instant::now();
         let until = now
             .checked_add(pause)

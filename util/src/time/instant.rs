@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
-use tickwheel::When;
+use tickwheel::{Time, When};
 
 /// A point on the machine's monotonic clock, or on the clock of a test.
 ///
@@ -37,6 +37,9 @@ impl Instant {
         if let Some(scale) = crate::test::scale() {
             return Self(scale.now());
         }
+        #[cfg(all(feature = "test-util", feature = "tokio"))]
+        return Self(::tokio::time::Instant::now().into_std());
+        #[cfg(not(all(feature = "test-util", feature = "tokio")))]
         Self(std::time::Instant::now())
     }
 
@@ -86,6 +89,21 @@ impl Instant {
     #[must_use]
     pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
         self.0.checked_sub(duration).map(Self)
+    }
+
+    /// Returns the instant of a time on the clock of the timers that the calling thread uses.
+    pub(super) fn of_time(time: Time) -> Self {
+        #[cfg(feature = "test-util")]
+        if let Some(scale) = crate::test::scale() {
+            return Self(scale.instant_of(time));
+        }
+        #[cfg(all(feature = "test-util", feature = "tokio"))]
+        if crate::tokio::pausable::is_current() {
+            let now = crate::tokio::with_engine(tickwheel::Timer::now).unwrap_or(Time::ZERO);
+            return Self::now().far_add(time - now) - (now - time);
+        }
+        time.to_instant()
+            .map_or_else(|| Self::now().far_add(Duration::MAX), Self)
     }
 
     /// Returns the point `duration` later, or one that no program lives to see.
@@ -151,6 +169,13 @@ impl From<Instant> for When {
         #[cfg(feature = "test-util")]
         if let Some(scale) = crate::test::scale() {
             return scale.time_of(instant.0).into();
+        }
+        #[cfg(all(feature = "test-util", feature = "tokio"))]
+        if crate::tokio::pausable::is_current() {
+            let here = Instant::now();
+            // If time does not stand, it is read last, so that no deadline is early.
+            let now = crate::tokio::with_engine(tickwheel::Timer::now).unwrap_or(Time::ZERO);
+            return (now + (instant - here) - (here - instant)).into();
         }
         instant.0.into()
     }

@@ -1,0 +1,119 @@
+//! The engine of a runtime whose time a test can hold still: it lives by tokio's clock.
+//!
+//! tokio moves its paused clock to its next timer when no task is ready, no socket has data and no blocking task runs.
+//! So the task that turns the engine waits by a timer of tokio's, and the engine's time moves when tokio's does.
+
+use super::{SleepAlarm, Turning};
+use crate::driving::Driving;
+use ::tokio::runtime::{Handle, RuntimeFlavor};
+use ::tokio::time::Instant;
+use std::future::Future;
+use std::panic::catch_unwind;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tickwheel::{Builder, Clock, Drive, Time, Timer, TimerTask, TurnError};
+
+/// As fine as can be, so that a jump ends where the sleep does, and not at another tick behind it.
+const TICK: Duration = Duration::from_micros(1);
+
+/// tokio's clock, as the runtime sees it.
+#[derive(Clone)]
+struct TokioClock {
+    start: Instant,
+    time_at_start: Time,
+    /// Taken when the runtime shuts down, because a handle keeps the runtime's memory and files.
+    runtime: Arc<Mutex<Option<Handle>>>,
+}
+
+impl TokioClock {
+    fn of(runtime: Handle) -> Self {
+        let start = Instant::now();
+        // On the scale of the machine's clock, but that a tick begins now: so rounding is the same in each run.
+        let time_at_start = next_tick(Time::from(start.into_std()));
+        Self {
+            start,
+            time_at_start,
+            runtime: Arc::new(Mutex::new(Some(runtime))),
+        }
+    }
+
+    fn runtime(&self) -> MutexGuard<'_, Option<Handle>> {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns where the tick begins that `time` lies in or before.
+fn next_tick(time: Time) -> Time {
+    Time::from_nanos(time.as_nanos().next_multiple_of(TICK.as_nanos() as u64))
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Time {
+        let runtime = self.runtime().clone();
+        let _inside = runtime.as_ref().map(Handle::enter);
+        self.time_at_start + (Instant::now() - self.start)
+    }
+}
+
+/// Turns the engine of a runtime.
+struct Turns {
+    driving: Driving<TimerTask, SleepAlarm>,
+    clock: TokioClock,
+}
+
+impl Future for Turns {
+    type Output = TurnError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
+        Pin::new(&mut self.driving).poll(cx)
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        let runtime = self.clock.runtime().take();
+        drop(runtime);
+    }
+}
+
+/// Builds an engine for the runtime that the thread is in; `None` if its time cannot stand.
+pub(super) fn build(builder: Builder, runtime: &Handle) -> Option<(Timer, Turning)> {
+    if !is_pausable(runtime) {
+        return None;
+    }
+    let clock = TokioClock::of(runtime.clone());
+    // By hand, because `advance` turns it, too.
+    let builder = builder.tick(TICK).drive(Drive::Manual).clock(clock.clone());
+    let timer = builder.build().expect("these settings are in range");
+    // tokio tells by a panic only that the runtime was built without `enable_time`.
+    let driving = catch_unwind(|| Driving::all(&timer)).ok()?.ok()?.pop()?;
+    Some((timer, Box::new(Turns { driving, clock })))
+}
+
+fn is_pausable(runtime: &Handle) -> bool {
+    runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
+}
+
+/// Returns whether the thread is in a runtime whose time can stand.
+pub(crate) fn is_current() -> bool {
+    Handle::try_current().is_ok_and(|runtime| is_pausable(&runtime))
+}
+
+/// Fires what is due on the runtime's engine; false if its time cannot stand.
+pub(crate) fn turn() -> bool {
+    super::with_engine(|timer| timer.turn().is_ok()).unwrap_or(false)
+}
+
+/// Moves time that stands to where the engine's next tick begins; false if it cannot stand.
+pub(crate) fn align() -> bool {
+    if !turn() {
+        return false;
+    }
+    let now = super::with_engine(Timer::now).unwrap_or_default();
+    let rest = next_tick(now) - now;
+    // Its first poll moves the clock.
+    let _ = pin!(::tokio::time::advance(rest)).poll(&mut Context::from_waker(Waker::noop()));
+    true
+}

@@ -1,0 +1,272 @@
+//! Time that a test holds still on tokio: `pause`, `advance`, `resume`, and jumps when nothing is ready.
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use tickwheel_util::time::{
+    self, DelayQueue, Duration, Instant, advance, interval, pause, resume, sleep, sleep_until,
+    timeout,
+};
+use tickwheel_util::{FutureExt, StreamExt, test};
+use tokio::sync::mpsc;
+
+const MS: Duration = Duration::from_millis(1);
+const SEC: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What a cache does with a time to live.
+struct Fresh {
+    until: Instant,
+}
+
+impl Fresh {
+    fn is_stale(&self) -> bool {
+        Instant::now() >= self.until
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_is_stale_after_an_hour() {
+    let entry = Fresh {
+        until: Instant::now() + HOUR,
+    };
+    sleep(HOUR - MS).await; // takes no time
+    assert!(!entry.is_stale());
+    time::advance(MS).await;
+    assert!(entry.is_stale());
+}
+
+#[tokio::test]
+async fn the_same_after_a_pause() {
+    let real = std::time::Instant::now();
+    let before = Instant::now();
+    sleep(2 * MS).await;
+    pause();
+    let start = Instant::now();
+    assert!(start >= before + 2 * MS);
+    std::thread::sleep(2 * MS);
+    assert_eq!(Instant::now(), start);
+    sleep(HOUR).await;
+    assert_eq!(start.elapsed(), HOUR);
+    assert_eq!(
+        timeout(HOUR, pending::<()>()).await,
+        Err(time::error::Elapsed)
+    );
+    assert_eq!(start.elapsed(), 2 * HOUR);
+    resume();
+    let resumed = Instant::now();
+    sleep(3 * MS).await;
+    assert!(resumed.elapsed() >= 3 * MS && start.elapsed() >= 2 * HOUR + 3 * MS);
+    assert!(real.elapsed() < HOUR);
+}
+
+/// All that has a limit of time.
+async fn times() -> Vec<Duration> {
+    let start = Instant::now();
+    let mut seed = 1_u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        Duration::from_nanos(seed >> 34)
+    };
+    let mut times = Vec::new();
+    let mut queue = DelayQueue::new();
+    let mut beat = interval(7 * SEC);
+    beat.tick().await;
+    for _ in 0..300 {
+        sleep(random()).await;
+        times.push(start.elapsed());
+        let end = Instant::now() + random();
+        assert!(pending::<()>().timeout_at(end).await.is_err());
+        assert!(Instant::now() >= end && Instant::now() <= end + MS + MS / 1000);
+        advance(random()).await;
+        let due = beat.tick().await;
+        assert!(due.elapsed() < 8 * SEC);
+        sleep_until(Instant::now() + 50 * MS).await;
+        times.push(start.elapsed());
+        queue.insert("item", random());
+        std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
+        times.push(start.elapsed());
+    }
+    times
+}
+
+#[test]
+fn each_run_sees_the_same_times_to_the_nanosecond() {
+    let run = |start_paused| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(start_paused).build();
+        runtime.unwrap().block_on(async {
+            if !start_paused {
+                sleep(2 * MS).await; // of the machine's time
+                pause();
+            }
+            times().await
+        })
+    };
+    assert_eq!(run(true), run(true));
+    assert_eq!(run(false), run(false));
+}
+
+/// Sleeps of this crate and of tokio share one time, and time does not jump over either.
+#[tokio::test(start_paused = true)]
+async fn deadlines_of_both_crates_come_in_order() {
+    let (sender, mut order) = mpsc::unbounded_channel();
+    for n in [5_u64, 1, 4] {
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(n)).await;
+            sender.send(n).unwrap();
+        });
+    }
+    for n in [6, 2, 3] {
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(n)).await;
+            sender.send(n).unwrap();
+        });
+    }
+    drop(sender);
+    let start = Instant::now();
+    for n in 1..=6 {
+        assert_eq!(order.recv().await, Some(n));
+        assert_eq!(start.elapsed().as_secs(), n);
+    }
+    assert!(start.elapsed() < 6 * SEC + 6 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_stands_while_tasks_are_busy() {
+    let (ask, mut questions) = mpsc::channel(1);
+    let (answer, mut answers) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while let Some(n) = questions.recv().await {
+            answer.send(n).await.unwrap();
+        }
+    });
+    let start = Instant::now();
+    let asker = tokio::spawn(async move {
+        for n in 0..5000 {
+            ask.send(n).await.unwrap();
+            assert_eq!(answers.recv().timeout(5 * SEC).await, Ok(Some(n)));
+        }
+    });
+    asker.await.unwrap();
+    let blocking = tokio::task::spawn_blocking(|| std::thread::sleep(5 * MS));
+    blocking.timeout(HOUR).await.unwrap().unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_advance_wakes_what_is_due() {
+    let woken = Arc::<Woken>::default();
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut cx = Context::from_waker(&waker);
+    let mut sleep = pin!(sleep(MS));
+    assert!(sleep.as_mut().poll(&mut cx).is_pending());
+    advance(MS - Duration::from_nanos(1)).await;
+    assert!(!woken.0.load(Ordering::SeqCst) && sleep.as_mut().poll(&mut cx).is_pending());
+    advance(Duration::from_nanos(1)).await;
+    assert!(woken.0.load(Ordering::SeqCst));
+    assert_eq!(sleep.as_mut().poll(&mut cx), Poll::Ready(()));
+}
+
+#[test]
+fn a_test_clock_can_be_advanced_and_not_paused() {
+    test::run(async {
+        let start = Instant::now();
+        let sleep = pin!(sleep(HOUR));
+        let mut both = pin!(sleep.timeout(2 * HOUR));
+        assert!(
+            futures_lite::future::poll_once(both.as_mut())
+                .await
+                .is_none()
+        );
+        advance(HOUR).await;
+        assert_eq!(futures_lite::future::poll_once(both).await, Some(Ok(())));
+        assert_eq!(start.elapsed(), HOUR);
+        assert!(std::panic::catch_unwind(pause).is_err());
+        assert!(std::panic::catch_unwind(resume).is_err());
+    });
+}
+
+#[tokio::test]
+#[should_panic = "not frozen"]
+async fn time_that_does_not_stand_is_not_advanced() {
+    advance(MS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[should_panic = "current_thread"]
+async fn the_time_of_several_threads_does_not_stand() {
+    pause();
+}
+
+#[test]
+#[should_panic = "enable_time"]
+fn time_stands_only_with_a_driver_of_time() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.build().unwrap().block_on(async { pause() });
+}
+
+#[test]
+fn a_runtime_that_stood_leaves_nothing_behind() {
+    for _ in 0..20 {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(true).build().unwrap();
+        let mut sleep = Box::pin(sleep(Duration::ZERO));
+        runtime.block_on(async {
+            sleep = Box::pin(time::sleep(3 * MS));
+            assert!(
+                futures_lite::future::poll_once(sleep.as_mut())
+                    .await
+                    .is_none()
+            );
+        });
+        drop(runtime);
+        // It goes on in the machine's time, on the shared engine.
+        futures_lite::future::block_on(sleep);
+        let now = std::time::Instant::now();
+        assert!(Instant::now().into_std() - now < HOUR);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_and_limits_of_streams_see_it_too() {
+    let start = Instant::now();
+    let items = futures_lite::stream::pending::<u8>().timeout_repeating(interval(HOUR));
+    let mut items = pin!(items);
+    for n in 0..3 {
+        assert!(
+            futures_lite::StreamExt::next(&mut items)
+                .await
+                .unwrap()
+                .is_err()
+        );
+        assert_eq!(start.elapsed(), n * HOUR);
+    }
+}
+
+#[test]
+fn the_readme_and_the_guide_show_a_test_of_this_file() {
+    let name = "async fn an_entry_is_stale_after_an_hour";
+    for page in [
+        include_str!("../README.md"),
+        include_str!("../../docs/GUIDE.md"),
+    ] {
+        let shown = page.split("```").find(|part| part.contains(name)).unwrap();
+        let shown = &shown[shown.find("#[tokio::test").unwrap()..];
+        let this = include_str!("paused.rs");
+        assert!(this.contains(shown.trim()), "not in this file:\n{shown}");
+    }
+}
