@@ -19,7 +19,7 @@
 //! * Deadlines are exact to the tick of 1 ms; the slack that long delays have otherwise is left out. Each run of a test
 //!   sees the same times, to the nanosecond.
 //! * A thread has one test clock at a time.
-//! * An [`Instant`](std::time::Instant) of the standard library keeps the machine's time. As a deadline it counts by its
+//! * An [`Instant`] of the standard library keeps the machine's time. As a deadline it counts by its
 //!   distance from the machine's present.
 //! * A `Timer` of your own, and other threads (workers of a runtime, `spawn_blocking`), keep the machine's time. Nor
 //!   does virtual time wait for them, or for sockets, while a timer is pending.
