@@ -43,6 +43,9 @@ macro_rules! is {
     }};
 }
 
+#[path = "api/auto_traits.rs"]
+mod auto_traits;
+
 /// A payload that may move to another thread and nothing else.
 struct SendOnly(#[allow(dead_code, reason = "only its type matters")] std::cell::Cell<u8>);
 

@@ -173,3 +173,27 @@ fn the_interface_is_what_docs_api_txt_says() {
     );
     assert!(open.iter().eq(&OPEN), "not sealed: {open:?}");
 }
+
+/// Types that are public for the crate's own traits and cannot be named by users.
+const UNNAMED: [&str; 2] = ["Poll", "TickRate"];
+
+#[test]
+fn the_auto_traits_of_every_public_type_are_pinned() {
+    let (interface, pins) = (read("docs/api.txt"), read("tests/api/auto_traits.rs"));
+    let pinned: BTreeSet<_> = pins.lines().map(|line| first_word(line.trim())).collect();
+    let named = |line: &'_ str| {
+        let name = ["pub struct ", "pub enum "]
+            .iter()
+            .find_map(|kind| line.strip_prefix(kind))?;
+        Some(first_word(name).to_owned())
+    };
+    let missing: Vec<_> = interface
+        .lines()
+        .filter_map(named)
+        .filter(|name| !pinned.contains(&**name) && !UNNAMED.contains(&&**name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "pin their auto traits in tests/api/auto_traits.rs: {missing:?}"
+    );
+}
