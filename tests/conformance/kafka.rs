@@ -295,6 +295,54 @@ fn unlike_kafka_overflow_rings_are_not_created_on_demand() {
 }
 
 #[test]
+fn kafka_one_of_two_users_of_a_timer_ends_and_the_other_goes_on() {
+    each_setup(|at| {
+        let (first, fired) = at.recording();
+        let second = first.clone();
+        first.schedule(ms(5), 1).unwrap();
+        second.schedule(ms(10), 2).unwrap();
+        drop(first);
+        at.advance(&second, ms(5));
+        assert_eq!(fired.ids(), [1], "the timer of the user that has gone");
+        second.schedule(ms(3), 3).unwrap();
+        at.advance(&second, ms(5));
+        assert_eq!((fired.ids(), second.is_stopped()), (vec![3, 2], false));
+    });
+}
+
+#[test]
+fn kafka_a_reaper_thread_waits_for_the_delay_of_the_next_bucket() {
+    let at = Setup::by_hand();
+    let (timer, fired) = at.recording();
+    let keys: Vec<_> = [7_u64, 7, 30]
+        .map(|delay| timer.schedule(ms(delay), delay).unwrap())
+        .into();
+    // How long a timer still has to go: less as time passes, and nothing once it is due.
+    let left = |n: usize| keys[n].deadline().saturating_duration_since(at.clock.now());
+    assert_eq!([left(0), left(1), left(2)], [ms(7), ms(7), ms(30)]);
+    at.clock.advance(ms(6));
+    assert_eq!((left(0), left(2)), (ms(1), ms(24)));
+    let reaper = std::thread::scope(|scope| {
+        let reap = || {
+            let mut turns = Vec::new();
+            while let Some(next) = keys
+                .iter()
+                .filter(|it| it.is_pending())
+                .map(|it| it.deadline())
+                .min()
+            {
+                at.clock.set(next);
+                turns.push(timer.turn().unwrap());
+            }
+            turns
+        };
+        scope.spawn(reap).join().unwrap()
+    });
+    assert_eq!((reaper, fired.ids()), (vec![2, 1], vec![7, 7, 30]));
+    assert_eq!([left(0), left(2)], [Duration::ZERO; 2]);
+}
+
+#[test]
 fn kafka_closing_wakes_the_reaper_and_ends_its_thread() {
     let held_by_workers = Arc::new(());
     let seen = Arc::downgrade(&held_by_workers);

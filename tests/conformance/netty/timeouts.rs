@@ -167,6 +167,55 @@ fn netty_swallows_panics_and_stop_is_empty_after_all_have_fired() {
     }
 }
 
+#[test]
+fn dubbo_a_timeout_whose_task_has_thrown_is_expired() {
+    for at in setups() {
+        let timer = at.builder().build().unwrap();
+        let timeout = timer
+            .run_after(ms(1), || panic!("the task throws"))
+            .unwrap();
+        at.advance(&timer, ms(1));
+        assert!(timeout.is_expired() && !timeout.is_cancelled() && !timeout.is_pending());
+        assert!(!timeout.cancel().won() && !timeout.reschedule(ms(1)).moved());
+        assert_eq!((timer.pending(), timer.stats().panics()), (0, 1));
+    }
+}
+
+#[test]
+fn unlike_dubbo_tasks_that_block_a_pool_leave_the_limit_to_others() {
+    const LIMIT: u64 = 8;
+    let (queue, tasks) = channel::<TimerTask>();
+    let (let_go, gate) = channel::<()>();
+    let pool = std::thread::spawn(move || {
+        gate.recv().unwrap();
+        tasks.into_iter().for_each(TimerTask::run);
+    });
+    let [at, _] = setups();
+    let builder = at.builder().max_pending(LIMIT as usize);
+    let timer = builder.build_on(one_thread(queue, Arc::default())).unwrap();
+    let ran = Arc::new(AtomicU32::new(0));
+    for round in 1..=3 {
+        for _ in 0..LIMIT {
+            let ran = Arc::clone(&ran);
+            let task = move || _ = ran.fetch_add(1, Ordering::SeqCst);
+            timer.run_after(ms(1), task).unwrap();
+        }
+        let refused = timer.run_after(ms(1), || ()).unwrap_err();
+        assert!(matches!(
+            refused.kind(),
+            ScheduleErrorKind::TooManyPending { .. }
+        ));
+        at.advance(&timer, ms(1));
+        assert_eq!((timer.pending(), timer.stats().fired()), (0, round * LIMIT));
+    }
+    assert_eq!(ran.load(Ordering::SeqCst), 0, "they wait in the pool");
+    let_go.send(()).unwrap();
+    timer.stop().unwrap();
+    drop(timer);
+    pool.join().unwrap();
+    assert_eq!(u64::from(ran.load(Ordering::SeqCst)), 3 * LIMIT);
+}
+
 /// Sends tasks to a thread of its own; hands them back once that has gone.
 fn one_thread(
     queue: Sender<TimerTask>,
