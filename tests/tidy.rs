@@ -486,6 +486,27 @@ fn is_function(name: &str) -> bool {
         .all(|letter| letter.is_ascii_lowercase() || letter == '_')
 }
 
+/// `loom-tests/checks.sh` drops each check at one place.
+#[test]
+fn each_row_of_dropped_checks_applies_once() {
+    let rows = read("loom-tests/checks.tsv");
+    let mut found = Vec::new();
+    for (index, row) in rows.lines().enumerate().skip(1) {
+        let fields: Vec<_> = row.split('\t').collect();
+        let [file, before, check, instead, scenarios] = fields[..] else {
+            found.push(format!("{}: {} fields", index + 1, fields.len()));
+            continue;
+        };
+        let place = before.replace("\\n", "\n") + check;
+        let times = read(file).matches(&place).count();
+        if times != 1 || instead == check || scenarios.is_empty() {
+            let row = index + 1;
+            found.push(format!("{row}: {file}: {check}: applies {times} times"));
+        }
+    }
+    assert_none("loom-tests/checks.tsv", &found);
+}
+
 #[test]
 fn imports_point_down_and_folders_name_nothing_that_is_banned_there() {
     let floor = |name: &str| FLOORS.iter().position(|floor| floor.contains(&name));
