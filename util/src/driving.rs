@@ -74,3 +74,56 @@ pub(crate) fn shared() -> io::Result<&'static Timer> {
         .or_else(|_| tickwheel::global())
         .map_err(io::Error::other)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use tickwheel::{Builder, Pinning};
+
+    /// An alarm that the runtime cannot set.
+    struct Refused;
+
+    impl Alarm for Refused {
+        const WAKE: fn(Waker) = Waker::wake;
+
+        fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        fn set(&mut self, _: Duration) -> io::Result<()> {
+            Err(io::ErrorKind::OutOfMemory.into())
+        }
+
+        fn poll(&mut self, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_task_whose_alarm_cannot_be_set_turns_again_at_once() {
+        let builder = Builder::new().shards(1).pinning(Pinning::Off);
+        let timer = builder.build().unwrap();
+        timer.run_after(Duration::from_secs(3600), || ()).unwrap();
+        let mut task = Driving::<_, Refused>::all(&timer).unwrap().remove(0);
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&wakes));
+        for turns in 1..4 {
+            let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            assert!(wakes.0.load(Ordering::SeqCst) >= turns, "it would hang");
+        }
+        timer.stop().unwrap();
+    }
+}

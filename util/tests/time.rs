@@ -177,6 +177,10 @@ fn chunks_end_when_they_are_full_late_or_last() {
             (40, vec![6])
         ]
     );
+    // The limit counts from the first item of a list, and not from the last.
+    let spaced = || items([], 0).chain(items([], 1)).chain(items([], 2));
+    let chunks = timed(|| spaced().chunks_timeout(9, 30 * MS));
+    assert_eq!(chunks, [(50, vec![0, 1]), (60, vec![2])]);
     let all = timed(|| parts().chunks_timeout(usize::MAX, HOUR));
     assert_eq!(all, [(40, (0..7).collect())]);
     let long = timed(|| stream::iter(0..1000).chunks_timeout(300, HOUR));
