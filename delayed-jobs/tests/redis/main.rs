@@ -6,7 +6,7 @@
 //! * `servers` - an old Redis, TLS, users, Sentinel, cluster, a full Redis, settings
 //! * `operators` - tokens, limits, metrics, the log
 //! * `queues` - queues, their pauses and limits
-//! * `webhook` - jobs that a node pushes
+//! * `webhook` - jobs that a node pushes; `packages` - what operators install
 //! * `page` - the page in a browser
 
 // Futures of the HTTP client within those of the tests are nested deeply.
@@ -18,6 +18,7 @@ mod failures;
 mod http;
 mod node;
 mod operators;
+mod packages;
 mod page;
 mod queues;
 mod schedules;

@@ -124,6 +124,7 @@ for (const width of widths) {
     const said = document.body.appendChild(document.createElement('p'));
     said.id = `at${width}`;
     said.textContent = `${buttons.length} buttons, out: ${out.map(one => one.textContent)}, `
+      + `cut: ${seen('#jobs td:first-child').filter(one => one.scrollWidth > one.clientWidth).length}, `
       + `wide: ${inner.documentElement.scrollWidth > width}, `
       + `cards: ${getComputedStyle(inner.querySelector('#jobs tr:last-child')).display}, `
       + `first: ${seen('#jobs tr:nth-child(2) td')[0].textContent === inner.querySelector('#jobs td').textContent}`;
@@ -188,7 +189,8 @@ async fn every_button_can_be_reached_at_each_width_and_a_job_is_shown_in_full() 
         ] {
             let said = text_of(&page, id);
             // Four jobs with three buttons, two schedules with two, and two queues with one.
-            let whole = format!("18 buttons, out: , wide: false, cards: {cards}, first: true");
+            let whole =
+                format!("18 buttons, out: , cut: 0, wide: false, cards: {cards}, first: true");
             assert_eq!(said, whole, "{id}");
         }
     }
