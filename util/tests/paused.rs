@@ -9,7 +9,7 @@ use tickwheel_util::time::{
     self, DelayQueue, Duration, Instant, advance, interval, pause, resume, sleep, sleep_until,
     timeout,
 };
-use tickwheel_util::{FutureExt, StreamExt, test};
+use tickwheel_util::{FutureExt, HyperTimer, StreamExt, test};
 use tokio::sync::mpsc;
 
 const MS: Duration = Duration::from_millis(1);
@@ -255,6 +255,16 @@ async fn lists_and_limits_of_streams_see_it_too() {
         );
         assert_eq!(start.elapsed(), n * HOUR);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_of_hyper_sees_it_too() {
+    let timer = HyperTimer::new();
+    let start = hyper::rt::Timer::now(&timer);
+    let mut sleep = hyper::rt::Timer::sleep_until(&timer, start + 2 * HOUR);
+    hyper::rt::Timer::reset(&timer, &mut sleep, start + HOUR);
+    sleep.await;
+    assert_eq!(hyper::rt::Timer::now(&timer), start + HOUR);
 }
 
 #[test]
