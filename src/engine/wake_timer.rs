@@ -99,9 +99,8 @@ impl WakeTimer {
         }
     }
 
-    /// Gives a long delay its slack, on the shared engine.
-    #[inline]
-    fn with_slack(&self, when: When) -> When {
+    /// Gives a long timeout its slack, on the shared engine.
+    pub(crate) fn of_timeout(&self, when: When) -> When {
         if self.counted {
             when
         } else {
@@ -116,10 +115,7 @@ impl WakeTimer {
         if when.is_now() {
             return self.now();
         }
-        let Deadline { nominal, .. } = self
-            .engine
-            .source
-            .deadline(&self.engine.rate, self.with_slack(when));
+        let Deadline { nominal, .. } = self.engine.source.deadline(&self.engine.rate, when);
         nominal
     }
 
@@ -220,9 +216,7 @@ impl WakeTimer {
             self.stage = Stage::new(when);
             return self.time(when);
         };
-        let delayed = self.with_slack(when);
-        let Deadline { mut nominal, tick } =
-            self.engine.source.deadline(&self.engine.rate, delayed);
+        let Deadline { mut nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
         if when.is_now() {
             nominal = self.now();
         }

@@ -3,7 +3,7 @@
 use super::error::SleepError;
 use super::sleep::{Sleep, shared};
 use crate::engine::{Timer, WakeTimer};
-use crate::time::{MissedTicks, Period, Time, When};
+use crate::time::{Grid, MissedTicks, Period, Time, When};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -45,12 +45,13 @@ pub struct Interval<E = Infallible> {
     due: Time,
     /// The next tick is counted from when it is asked for.
     resting: bool,
+    slack: Grid,
 }
 
 /// Ticks once per period on the process's shared engine, the first time at once; see [`Interval`].
 ///
-/// A [`Duration`] is a period of a fixed rate that leaves missed ticks out. Ticks a second or more apart have the
-/// slack of [`sleep()`](crate::sleep), which does not add up; [`Timer::interval`] has none.
+/// A [`Duration`] is a period of a fixed rate that leaves missed ticks out. Ticks have no slack, unless
+/// [`with_slack`](Interval::with_slack) gives it to them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -154,7 +155,24 @@ impl<E> Interval<E> {
             sleep,
             period,
             resting: false,
+            slack: Grid::EXACT,
         }
+    }
+
+    /// Lets each tick after the first come late by as much as `slack`, so that those of many intervals share their
+    /// wake-ups: see [`When::with_slack`]. It does not add up. A thousandth of a period of seconds is what timeouts
+    /// have.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let ping = tickwheel::interval(Duration::from_secs(10)).with_slack(Duration::from_millis(10));
+    /// # drop(ping);
+    /// ```
+    #[must_use]
+    pub const fn with_slack(mut self, slack: Duration) -> Self {
+        self.slack = Grid::within(slack);
+        self
     }
 
     /// Sets what happens to ticks that were missed, and makes the period one of a fixed rate.
@@ -189,12 +207,7 @@ impl<E> Interval<E> {
     fn proceed(&mut self) {
         let now = self.sleep.now();
         let next = self.period.next(self.due, now);
-        // A delay, because a long one has a slack.
-        self.sleep.reset(if next < Time::MAX {
-            next - now
-        } else {
-            Duration::MAX
-        });
+        self.sleep.reset(When::from(next).on_grid(self.slack));
         self.due = next;
     }
 
@@ -240,7 +253,8 @@ mod tests {
         static ENGINE: OnceLock<Timer> = OnceLock::new();
         let timer = ENGINE.get_or_init(|| builder.clock(clock.clone()).build().unwrap());
         let shared = WakeTimer::of_static(timer);
-        let mut interval: Interval = Interval::new(shared, Duration::ZERO.into(), minute.into());
+        let interval: Interval = Interval::new(shared, Duration::ZERO.into(), minute.into());
+        let mut interval = interval.with_slack(Duration::from_millis(10));
         let mut cx = Context::from_waker(Waker::noop());
         let (mut polled, mut late) = (0, Duration::ZERO);
         for n in 0..1000 {

@@ -61,8 +61,8 @@ pub struct Sleep<E = Infallible> {
 
 /// Sleeps for a while, or until a point in time ([`When`]), on the process's shared engine; see [`Sleep`].
 ///
-/// A delay of a second or more has a slack of a thousandth of itself, at most 10 ms, so that sleeps share their
-/// wake-ups. [`When::exact`] refuses it; points in time have none.
+/// It ends at most a tick after its time, if its worker has nothing else to do. One that may end later can share its
+/// wake-up with others: [`When::with_slack`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -202,6 +202,11 @@ impl<E> Sleep<E> {
     /// costs two words; pulling it in about as much as arming, and a reading of the clock.
     pub fn reset(&mut self, when: impl Into<When>) {
         self.deadline = self.wake_timer.reset(when.into(), self.deadline);
+    }
+
+    /// Like [`reset`](Self::reset), with the slack of a timeout.
+    pub(super) fn reset_timeout(&mut self, when: When) {
+        self.reset(self.wake_timer.of_timeout(when));
     }
 
     /// Returns the time by the engine's clock.

@@ -1,7 +1,7 @@
 //! `Timeout`: another future, for so long at most.
 
 use super::error::{Elapsed, SleepError, TimeoutError};
-use super::sleep::{Sleep, sleep};
+use super::sleep::{Sleep, shared};
 use crate::engine::Timer;
 use crate::time::When;
 use std::convert::Infallible;
@@ -54,6 +54,9 @@ pub struct Timeout<F, E = Infallible> {
 /// Gives a future so long, or until a point in time ([`When`]), to get ready, on the process's shared engine; see
 /// [`Timeout`].
 ///
+/// A delay of a second or more has a slack of a thousandth of itself, at most 10 ms, so that timeouts share their
+/// wake-ups. [`When::exact`] refuses it; points in time have none, nor has [`Timer::timeout`].
+///
 /// ```
 /// use std::time::Duration;
 /// use tickwheel::{Elapsed, timeout};
@@ -68,7 +71,9 @@ pub struct Timeout<F, E = Infallible> {
 ///
 /// Like [`sleep()`].
 pub fn timeout<F: IntoFuture>(limit: impl Into<When>, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(future.into_future(), sleep(limit))
+    let wake_timer = shared();
+    let limit = wake_timer.of_timeout(limit.into());
+    Timeout::new(future.into_future(), Sleep::new(wake_timer, limit))
 }
 
 /// Gives a future until a point in time, on the process's shared engine; see [`Timeout`].
@@ -168,7 +173,7 @@ impl<F, E> Timeout<F, E> {
     /// Gives the future another limit, from now on; see [`Sleep::reset`].
     pub fn reset(self: Pin<&mut Self>, when: impl Into<When>) {
         let (_, sleep, is_over) = self.project();
-        sleep.reset(when);
+        sleep.reset_timeout(when.into());
         *is_over = false;
     }
 
@@ -219,5 +224,40 @@ impl<F: Future> Future for Timeout<F, SleepError> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.poll_limit(cx)
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::{global, sleep};
+    use std::task::Waker;
+    use std::time::Duration;
+
+    #[test]
+    fn long_timeouts_of_the_shared_engine_end_on_a_grid_and_nothing_else_does() {
+        // The grid of a slack of ten milliseconds.
+        let on_grid = |sleep: &Sleep| sleep.deadline().as_nanos() % (1 << 23) == 0;
+        let (ms, minute) = (Duration::from_millis(1), Duration::from_secs(60));
+        let engine = global().unwrap();
+        let pending = std::future::pending::<()>;
+        let before = engine.now() + minute;
+        let mut limit = Box::pin(timeout(minute, pending()));
+        assert!(limit.sleep.deadline() >= before && on_grid(&limit.sleep));
+        // Two points of the grid, and the time between the two readings of the clock.
+        assert!(limit.sleep.deadline() < engine.now() + minute + 17 * ms);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(limit.as_mut().poll(&mut cx).is_pending());
+        limit.as_mut().reset(minute + 5 * ms);
+        assert!(on_grid(&limit.sleep), "armed");
+
+        // By chance one of 2^23 lies on the grid; three of them never do.
+        let never = |make: &dyn Fn() -> Sleep| assert!(![(); 3].iter().all(|()| on_grid(&make())));
+        never(&|| sleep(minute));
+        never(&|| timeout(When::from(minute).exact(), pending()).sleep);
+        never(&|| timeout_at(Instant::now() + minute, pending()).sleep);
+        never(&|| timeout(999 * ms, pending()).sleep);
+        let own = [(); 3].map(|()| engine.timeout(minute, pending()).sleep.deadline());
+        assert!(own.iter().any(|end| end.as_nanos() % (1 << 23) != 0));
     }
 }

@@ -53,6 +53,8 @@ pub(crate) use point::{saturating_ns, whole_ms};
 #[cfg(feature = "threads")]
 pub(crate) use quick::QuickClock;
 pub(crate) use repeat::{Recurrence, Repeat};
+#[cfg(feature = "futures")]
+pub(crate) use slack::Grid;
 #[cfg(feature = "threads")]
 pub(crate) use source::{AnyClock, TimeSource};
 pub(crate) use tick::TickRate;

@@ -100,7 +100,12 @@ impl When {
     #[inline]
     #[must_use]
     pub const fn with_slack(self, slack: Duration) -> Self {
-        let grid = Grid::within(slack);
+        self.on_grid(Grid::within(slack))
+    }
+
+    /// Returns the same with its deadline moved up to the next point of a grid.
+    #[inline]
+    pub(crate) const fn on_grid(self, grid: Grid) -> Self {
         Self(match self.0 {
             Kind::After(_, Duration::ZERO) => return self,
             Kind::After(_, delay) => Kind::After(grid, delay),

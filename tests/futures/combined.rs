@@ -2,12 +2,11 @@
 
 use crate::children::in_a_process_of_its_own;
 use crate::rig::{Bell, Rig, poll};
-use crate::support::setup::{HOUR, ms, secs};
+use crate::support::setup::{HOUR, ms};
 use std::future::{pending, poll_fn, ready};
 use std::task::Poll;
-use std::time::Instant;
 use tickwheel::{
-    Interval, MissedTicks, Period, ScheduleErrorKind, Sleep, SleepError, Time, TimeoutError, When,
+    Interval, MissedTicks, Period, ScheduleErrorKind, Sleep, SleepError, Time, TimeoutError,
 };
 
 #[test]
@@ -189,35 +188,6 @@ fn a_reset_counts_the_later_ticks_from_there() {
     assert_eq!(ticks(&mut interval), [at(24)]);
     rig.pass(ms(1));
     assert_eq!(ticks(&mut interval), [at(34)]);
-}
-
-/// The grid of the slack that a delay has: a thousandth, up to ten milliseconds.
-#[test]
-fn long_delays_of_the_shared_engine_end_on_a_grid() {
-    let (timer, minute) = (tickwheel::global().unwrap(), secs(60));
-    let is_on_grid = |sleep: &Sleep| sleep.deadline().as_nanos() % (1 << 23) == 0;
-    let before = timer.now() + minute;
-    let mut sleep = tickwheel::sleep(minute);
-    assert!(sleep.deadline() >= before && is_on_grid(&sleep));
-    // Two points of the grid, and the time between the two readings of the clock.
-    assert!(sleep.deadline() < timer.now() + minute + ms(17));
-    assert!(poll(&mut sleep, &Bell::new()).is_pending());
-    sleep.reset(minute + ms(5));
-    assert!(is_on_grid(&sleep), "armed");
-    // By chance one of 2^23 lies on the grid; three of them never do.
-    let exact = |sleep: [Sleep; 3]| !sleep.iter().all(is_on_grid);
-    assert!(exact(
-        [(); 3].map(|()| tickwheel::sleep(When::from(minute).exact()))
-    ));
-    assert!(exact(
-        [(); 3].map(|()| tickwheel::sleep_until(Instant::now() + minute))
-    ));
-    assert!(exact([(); 3].map(|()| tickwheel::sleep(ms(999)))));
-    let own = [(); 3].map(|()| timer.sleep(minute).deadline());
-    assert!(
-        own.iter()
-            .any(|deadline| deadline.as_nanos() % (1 << 23) != 0)
-    );
 }
 
 /// A sleep that has panicked may be asked again.

@@ -206,6 +206,30 @@ fn loops_over_what_is_ready_yield() {
     });
 }
 
+/// How late the ticks of an interval of 10 s come, the first one left out, in virtual time.
+fn lateness(slack: Duration) -> Vec<Duration> {
+    tickwheel_util::test::run(async move {
+        let mut beat = interval(10_000 * MS);
+        beat.set_slack(slack);
+        let start = beat.tick().await;
+        let mut late = Vec::new();
+        for n in 1..20 {
+            let due = beat.tick().await;
+            assert_eq!(due, start + n * 10_000 * MS, "it does not add up");
+            late.push(due.elapsed());
+        }
+        late
+    })
+}
+
+#[test]
+fn ticks_are_late_by_as_much_as_their_owner_allows() {
+    assert!(lateness(Duration::ZERO).iter().all(|late| *late <= MS));
+    let late = lateness(10 * MS);
+    assert!(late.iter().all(|late| *late <= 11 * MS));
+    assert!(late.iter().any(|late| *late > 3 * MS));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn runtimes_that_are_gone_leave_nothing_behind() {
