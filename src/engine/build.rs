@@ -173,7 +173,12 @@ impl Builder {
             seats.push(Arc::clone(&seat));
             let wake = move || seat.wake();
             // A shard number is below `MAX_SHARDS`.
-            let owner = Owner::new(shard as u16, wheel, limit.clone(), Box::new(wake));
+            let owner = if self.membarrier {
+                Owner::new
+            } else {
+                Owner::without_membarrier
+            };
+            let owner = owner(shard as u16, wheel, limit.clone(), Box::new(wake));
             // It is there until it is dropped.
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else {
                 continue;

@@ -65,6 +65,7 @@ pub struct Builder {
     pub(super) thread_name: String,
     pub(super) routing: Routing,
     pub(super) drive: Drive,
+    pub(super) membarrier: bool,
     pub(super) hooks: Hooks,
 }
 
@@ -86,6 +87,7 @@ impl Builder {
             thread_name: "tickwheel".to_owned(),
             routing: Routing::default(),
             drive: Drive::default(),
+            membarrier: true,
             hooks: Hooks::default(),
         }
     }
@@ -140,6 +142,28 @@ impl Builder {
     /// shown in the statistics, never fatal.
     pub fn pinning(mut self, pinning: Pinning) -> Self {
         self.pinning = pinning;
+        self
+    }
+
+    /// Lets each call that schedules a timer execute a fence of its own, some 6 ns.
+    ///
+    /// Without this, on Linux, a worker executes it for all threads when it must (`membarrier(2)`). A process has to be
+    /// registered for that: the first engine waits for it, 15 ms and more if the process has other threads. For
+    /// engines that are built inside of a task, on first use; [`global`](crate::global()) is one.
+    ///
+    /// ```
+    /// use std::sync::OnceLock;
+    /// use tickwheel::{Builder, Timer};
+    ///
+    /// static TIMER: OnceLock<Timer> = OnceLock::new();
+    ///
+    /// fn timer() -> &'static Timer {
+    ///     TIMER.get_or_init(|| Builder::new().shards(1).without_membarrier().build().expect("fine settings"))
+    /// }
+    /// # timer();
+    /// ```
+    pub fn without_membarrier(mut self) -> Self {
+        self.membarrier = false;
         self
     }
 

@@ -42,6 +42,8 @@ pub fn global() -> Result<&'static Timer, BuildError> {
         .default_shards()
         .min(MOST_SHARDS);
     let builder = Builder::new().shards(shards).pinning(Pinning::Off);
+    // Built in the first call, which must not wait for the kernel.
+    let builder = builder.without_membarrier();
     let timer = builder.thread_name("tickwheel-global").build()?;
     // Of several first calls one wins; the losers drop an engine that has not started.
     Ok(GLOBAL.get_or_init(|| timer))
@@ -70,5 +72,25 @@ impl Builder {
             Ok(()) => global(),
             Err(_second) => Err(BuildError::GlobalExists),
         }
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_use_of_the_shared_engine_does_not_wait_for_the_kernel() {
+        let is_fenced = |timer: &Timer| timer.inner.handles[0].is_fenced();
+        assert!(is_fenced(global().unwrap()));
+        assert!(is_fenced(
+            &Builder::new()
+                .shards(1)
+                .without_membarrier()
+                .build()
+                .unwrap()
+        ));
+        let by_default = Builder::new().shards(1).build().unwrap();
+        assert_ne!(is_fenced(&by_default), crate::sync::fence::is_asymmetric());
     }
 }

@@ -62,7 +62,22 @@ struct Words {
 
 impl WakeState {
     pub(crate) fn new() -> Self {
-        let mode = if fence::is_asymmetric() { 0 } else { FULL };
+        Self::of_mode(if fence::is_asymmetric() { 0 } else { FULL })
+    }
+
+    /// Returns one whose producers execute their fences themselves.
+    pub(crate) fn fenced() -> Self {
+        Self::of_mode(FULL)
+    }
+
+    /// Returns whether producers execute their fences themselves.
+    #[cfg(test)]
+    pub(crate) fn is_fenced(&self) -> bool {
+        // ORDERING: Relaxed: nothing is read through it.
+        self.words.mode.load(Ordering::Relaxed) & FULL != 0
+    }
+
+    fn of_mode(mode: u32) -> Self {
         let words = Words {
             inbox_due: AtomicU64::new(NOTHING),
             mode: AtomicU32::new(mode),

@@ -57,6 +57,7 @@ impl<T> ShardHandle<T> {
     pub(super) fn new(
         id: u16,
         inbox: Arc<Inbox>,
+        wake_state: WakeState,
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
     ) -> Self {
@@ -67,7 +68,7 @@ impl<T> ShardHandle<T> {
             id,
             table: Table::new(id, u64::MAX),
             inbox,
-            wake_state: WakeState::new(),
+            wake_state,
             counters: Counters::default(),
             limit,
             threads,
@@ -75,6 +76,11 @@ impl<T> ShardHandle<T> {
             wake_owner,
             owner: CachePadded::default(),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.wake_state.is_fenced()
     }
 
     /// Returns whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.

@@ -13,6 +13,7 @@ use crate::inbox::Reader;
 use crate::node::record::Rescheduled;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
+use crate::park::WakeState;
 use crate::time::Repeat;
 use crate::types::{Budget, Key, ScheduleError, Scheduled};
 use crate::wheel::{AnyWheel, Entry, no_memory};
@@ -62,10 +63,31 @@ impl<T> Owner<T> {
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
     ) -> Self {
+        Self::with(WakeState::new(), id, wheel, limit, wake_owner)
+    }
+
+    /// Like [`new`](Self::new); whatever the system can do, each producer executes its fences itself.
+    pub(crate) fn without_membarrier(
+        id: u16,
+        wheel: AnyWheel,
+        limit: Option<Arc<Limit>>,
+        wake_owner: WakeOwner,
+    ) -> Self {
+        Self::with(WakeState::fenced(), id, wheel, limit, wake_owner)
+    }
+
+    fn with(
+        wake_state: WakeState,
+        id: u16,
+        wheel: AnyWheel,
+        limit: Option<Arc<Limit>>,
+        wake_owner: WakeOwner,
+    ) -> Self {
         let reader = Reader::new();
         let inbox = Arc::clone(reader.inbox());
+        let handle = ShardHandle::new(id, inbox, wake_state, limit, wake_owner);
         Self {
-            handle: Arc::new(ShardHandle::new(id, inbox, limit, wake_owner)),
+            handle: Arc::new(handle),
             reader,
             driver: expect_many(Driver::new(wheel)),
             draining: false,

@@ -67,7 +67,8 @@ impl<T: Send + 'static, A: Alarm> Future for Driving<T, A> {
 pub(crate) fn shared() -> io::Result<&'static Timer> {
     let builder = tickwheel::Builder::new()
         .shards(1)
-        .pinning(tickwheel::Pinning::Off);
+        .pinning(tickwheel::Pinning::Off)
+        .without_membarrier();
     // An error says that there is one.
     let built = builder.thread_name("tickwheel-global").build_global();
     built

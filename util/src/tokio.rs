@@ -132,7 +132,8 @@ type Turning = Box<dyn Future<Output = TurnError> + Send + Unpin>;
 /// Builds an engine for a runtime, and what turns it.
 fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
     let builder = Builder::new().shards(1).pinning(Pinning::Off);
-    let builder = builder.thread_name("tickwheel-tokio");
+    // A task waits for this: it must not wait for the kernel.
+    let builder = builder.thread_name("tickwheel-tokio").without_membarrier();
     #[cfg(feature = "test-util")]
     if let Some((timer, turning)) = pausable::build(builder.clone(), runtime) {
         return (timer, Some(turning));
