@@ -1,11 +1,11 @@
 //! Measures timers that fire in an asynchronous server: CPU, lateness, switches between threads and memory.
 //!
 //! Two workloads on a runtime of tokio: connections that send a ping once per period and have an idle timeout that each
-//! ping pushes out; and sleeps that all fire. Each measurement runs in a process of its own, and the ways to keep time
-//! take turns.
+//! ping pushes out; sleeps that all fire; and tasks that sleep again and again. Each measurement runs in a process of its
+//! own, and the ways to keep time take turns.
 //!
 //! ```text
-//! cargo run --release -p tickwheel-benches --bin idle-connections -- [--rounds 3]
+//! cargo run --release -p tickwheel-benches --bin idle-connections -- [--rounds 3] [--only 0] [--busy]
 //! ```
 
 use clap::{Parser, ValueEnum};
@@ -25,6 +25,12 @@ struct Options {
     /// Measurements of each kind; the tables show medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Runs one workload only, by its number from 0 on.
+    #[arg(long)]
+    only: Option<usize>,
+    /// Runs beside a busy loop per core.
+    #[arg(long)]
+    busy: bool,
     /// Makes one measurement in this process: the way, and the workload's number.
     #[arg(long, hide = true, requires = "workload")]
     way: Option<Way>,
@@ -40,10 +46,12 @@ enum Way {
     /// tokio's alternative timer, which `RUSTFLAGS="--cfg tokio_unstable"` adds.
     #[cfg(tokio_unstable)]
     TokioAlternative,
+    /// `tickwheel_util::time` in the place of `tokio::time`.
+    Time,
+    /// The same; the pings may be late by a thousandth of their period.
+    TimeWithSlack,
     /// tickwheel's shared engine with its workers.
     Workers,
-    /// tickwheel's shared engine, turned by the runtime.
-    Driven,
 }
 
 /// Runs tasks that have a period of so many seconds or all end within so many milliseconds.
@@ -58,7 +66,7 @@ static SAMPLED: AtomicU64 = AtomicU64::new(1);
 
 fn main() -> Result<(), Failure> {
     let options = Options::parse();
-    let workloads: [(Work, u64, &str, u64, &str); 5] = [
+    let workloads: [(Work, u64, &str, u64, &str); 6] = [
         (
             connections,
             200_000,
@@ -70,6 +78,13 @@ fn main() -> Result<(), Failure> {
         (sleeps, 100_000, "sleeps that end over", 2000, "ms"),
         (sleeps, 20_000, "sleeps that end over", 3000, "ms"),
         (sleeps, 40_000, "sleeps that end over", 800, "ms"),
+        (
+            again,
+            10_000,
+            "tasks that sleep again and again, each time for",
+            15,
+            "ms",
+        ),
     ];
     if let (Some(way), Some(workload)) = (options.way, options.workload) {
         let (work, tasks, _, length, _) = workloads[workload];
@@ -80,7 +95,19 @@ fn main() -> Result<(), Failure> {
         runtime.shutdown_background();
         return Ok(());
     }
+    if options.busy {
+        for _ in 0..std::thread::available_parallelism()?.get() {
+            std::thread::spawn(|| {
+                loop {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+    }
     for (workload, (_, tasks, does, length, unit)) in workloads.into_iter().enumerate() {
+        if options.only.is_some_and(|only| only != workload) {
+            continue;
+        }
         println!("\n{tasks} {does} {length} {unit}\n");
         let mut all: Vec<_> = Way::value_variants()
             .iter()
@@ -123,15 +150,9 @@ fn runtime(way: Way) -> Runtime {
         Way::Tokio => _ = builder.enable_time(),
         #[cfg(tokio_unstable)]
         Way::TokioAlternative => _ = builder.enable_time().enable_alt_timer(),
-        Way::Workers | Way::Driven => {}
+        Way::Workers | Way::Time | Way::TimeWithSlack => {}
     }
-    let runtime = builder.build().expect("a runtime");
-    if way == Way::Driven {
-        runtime.block_on(async {
-            tickwheel_util::tokio::drive_shared().expect("shards that no one has yet");
-        });
-    }
-    runtime
+    builder.build().expect("a runtime")
 }
 
 fn connections(runtime: &Runtime, way: Way, tasks: u64, ping: u64) -> Metrics {
@@ -141,7 +162,9 @@ fn connections(runtime: &Runtime, way: Way, tasks: u64, ping: u64) -> Metrics {
         // The golden ratio spreads them evenly.
         let first = period.mul_f64((task as f64 * 0.618_033_988).fract());
         match way {
-            Way::Workers | Way::Driven => drop(runtime.spawn(connection(first, period))),
+            Way::Workers => drop(runtime.spawn(connection(first, period))),
+            Way::Time => drop(runtime.spawn(connection_of_time(first, period, false))),
+            Way::TimeWithSlack => drop(runtime.spawn(connection_of_time(first, period, true))),
             _ => drop(runtime.spawn(connection_of_tokio(first, period))),
         }
     }
@@ -171,6 +194,31 @@ async fn connection(first: Duration, period: Duration) {
         record(due);
         due += period;
         quiet.reset(3 * period);
+    }
+}
+
+async fn connection_of_time(first: Duration, period: Duration, slack: bool) {
+    use tickwheel_util::time;
+
+    let mut due = Instant::now() + first;
+    let mut beat = time::interval_at(due.into(), period);
+    if slack {
+        beat.set_slack(period / 1000);
+    }
+    let mut quiet = pin!(time::sleep(3 * period));
+    loop {
+        let idle = poll_fn(|cx| {
+            if beat.poll_tick(cx).is_ready() {
+                return Poll::Ready(false);
+            }
+            quiet.as_mut().poll(cx).map(|()| true)
+        });
+        if idle.await {
+            return;
+        }
+        record(due);
+        due += period;
+        quiet.as_mut().reset(time::Instant::now() + 3 * period);
     }
 }
 
@@ -206,10 +254,7 @@ fn sleeps(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Metrics {
         let due = start + span.mul_f64((task as f64 * 0.618_033_988).fract());
         runtime.spawn(async move {
             let left = due.saturating_duration_since(Instant::now());
-            match way {
-                Way::Workers | Way::Driven => tickwheel::sleep(left).await,
-                _ => tokio::time::sleep(left).await,
-            }
+            sleep(way, left).await;
             record(due);
         });
     }
@@ -220,6 +265,32 @@ fn sleeps(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Metrics {
             std::thread::sleep(Duration::from_millis(20));
         }
     })
+}
+
+async fn sleep(way: Way, delay: Duration) {
+    match way {
+        Way::Workers => tickwheel::sleep(delay).await,
+        Way::Time | Way::TimeWithSlack => tickwheel_util::time::sleep(delay).await,
+        _ => tokio::time::sleep(delay).await,
+    }
+}
+
+fn again(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Metrics {
+    let before = resident_bytes();
+    let delay = Duration::from_millis(ms);
+    SAMPLED.store(101, Ordering::Relaxed);
+    for _ in 0..tasks {
+        runtime.spawn(async move {
+            loop {
+                let due = Instant::now() + delay;
+                sleep(way, delay).await;
+                record(due);
+            }
+        });
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let bytes = (resident_bytes() - before) / tasks as f64;
+    over(bytes, || std::thread::sleep(Duration::from_secs(3)))
 }
 
 /// Measures what happens while `wait` waits.
@@ -241,6 +312,7 @@ fn over(bytes: f64, wait: impl FnOnce()) -> Metrics {
         ),
         ("late p50 ms", late.at(0.5) / 1e3),
         ("p99 ms", late.at(0.99) / 1e3),
+        ("max ms", late.at(1.0) / 1e3),
         ("early", EARLY.load(Ordering::Relaxed) as f64),
         ("switches per s", switched / start.elapsed().as_secs_f64()),
         ("bytes per task", bytes),
