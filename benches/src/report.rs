@@ -9,6 +9,8 @@ use std::process::Command;
 
 const BEGIN: &str =
     "<!-- compare: begin. Written by `cargo run --release -p tickwheel-benches`; do not edit. -->";
+/// The width of a character of a label, in whatever sans-serif the viewer has: wider than most.
+const CHARACTER: f64 = 7.5;
 const END: &str = "<!-- compare: end -->";
 
 /// Returns how busy the machine was in the last minutes.
@@ -168,17 +170,19 @@ pub fn insert(page: &str, tables: &str) -> String {
 /// Draws the first metric of a figure as SVG: a title, and a bar with its range and its number for each peer that was
 /// measured; `None` if no peer was.
 pub fn draw(table: &Table) -> Option<String> {
-    const LABELS: f64 = 240.0;
     let metric = *table.metrics().first()?;
     let measured = |row: &Row| Some((row.peer, row.median(metric)?, row.range(metric)?));
     let all: Vec<_> = table.rows.iter().filter_map(measured).collect();
     let longest = all.iter().map(|(_, _, range)| range.1).reduce(f64::max)?;
     let scale = 430.0 / longest.max(f64::MIN_POSITIVE);
+    let labels = all.iter().map(|row| row.0.name().len()).max()?;
+    let labels = 16.0 + CHARACTER * labels as f64;
     let mut svg = format!(
-        "<svg width=\"760\" height=\"{}\" xmlns=\"http://www.w3.org/2000/svg\" \
+        "<svg width=\"{:.0}\" height=\"{}\" xmlns=\"http://www.w3.org/2000/svg\" \
          font-family=\"sans-serif\" font-size=\"14\" fill=\"#222\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"12\" y=\"26\" font-size=\"17\">{} — {metric} ({} is better)</text>\n",
+        labels + 520.0,
         52 + 24 * all.len(),
         table.figure.id,
         if more_is_better(metric) {
@@ -193,16 +197,16 @@ pub fn draw(table: &Table) -> Option<String> {
         let (bar, from, to) = ((median * scale).max(1.0), least * scale, greatest * scale);
         let _ = writeln!(
             svg,
-            "<rect x=\"{LABELS}\" y=\"{}\" width=\"{bar:.0}\" height=\"16\" fill=\"{colour}\"/>\
+            "<rect x=\"{labels:.0}\" y=\"{}\" width=\"{bar:.0}\" height=\"16\" fill=\"{colour}\"/>\
              <path d=\"M {:.0} {y} H {:.0}\" stroke=\"#222\" stroke-width=\"2\"/>\
              <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><text x=\"{:.0}\" y=\"{}\">{}</text>",
             y - 8,
-            LABELS + from,
-            LABELS + to,
-            LABELS - 8.0,
+            labels + from,
+            labels + to,
+            labels - 8.0,
             y + 5,
             cell(peer.name()),
-            LABELS + to.max(bar) + 6.0,
+            labels + to.max(bar) + 6.0,
             y + 5,
             number(median)
         );
@@ -239,6 +243,23 @@ mod tests {
         let svg = draw(&results[0]).unwrap();
         assert_eq!(svg.matches("height=\"16\"").count(), 2, "{svg}");
         assert!(draw(&measured("ns/pair", &[])).is_none());
+    }
+
+    /// A label ends left of its bar and is cut where it begins left of the chart.
+    #[test]
+    fn the_longest_label_fits_its_chart() {
+        for peer in [Peer::LocalTimer, Peer::TimerTimes] {
+            let mut table = measured("ns/pair", &[]);
+            table.rows[0].peer = peer;
+            table.rows[0].repeats = vec![vec![("ns/pair".to_owned(), 1.0)]];
+            let svg = draw(&table).unwrap();
+            let text = svg
+                .split("text x=\"")
+                .find(|it| it.contains("end"))
+                .unwrap();
+            let end: f64 = text.split('"').next().unwrap().parse().unwrap();
+            assert!(end >= CHARACTER * peer.name().len() as f64, "{svg}");
+        }
     }
 
     #[test]

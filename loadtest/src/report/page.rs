@@ -116,10 +116,11 @@ fn grid(grid: &Grid) -> Markup {
 }
 
 /// So small that the labels stay readable on a narrow screen.
-const SIZE: (f64, f64) = (480.0, 250.0);
+const SIZE: (f64, f64) = (520.0, 250.0);
 /// The corners of the plane within.
 const LEFT: f64 = 68.0;
-const RIGHT: f64 = 462.0;
+/// Half of the last percentile's label lies right of it, and the labels of two neighbours do not touch.
+const RIGHT: f64 = 484.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 208.0;
 
@@ -290,6 +291,16 @@ mod tests {
         let curve = curve(&late);
         assert_eq!((curve.len(), curve[2].0), (3, 2.0));
         assert!((curve[2].1 - 990e3_f64.log10()).abs() < 0.01, "{curve:?}");
+    }
+
+    #[test]
+    fn the_labels_of_all_percentiles_fit() {
+        let longest = MARKS.map(|mark| format!("{mark}%").len()).into_iter().max();
+        // In the page's type; digits are its widest signs but for the percent.
+        let width = 8.5 * longest.unwrap() as f64;
+        assert!(RIGHT + width / 2.0 <= SIZE.0, "the last one is cut");
+        let step = (RIGHT - LEFT) / (MARKS.len() - 1) as f64;
+        assert!(width <= step, "{width} touch at {step}");
     }
 
     #[test]
