@@ -35,6 +35,10 @@ pub enum Work {
     Life(usize),
     /// Push the deadline of a random one of so many further out.
     Rearm(usize),
+    /// The round of a loop in which nothing is due.
+    IdleRound,
+    /// The calls of a loop's own thread beside so many residents.
+    LoopOwner(usize),
     /// Producer threads, each of which keeps so many timers in flight.
     Cross {
         /// Threads.
@@ -52,6 +56,8 @@ pub enum Work {
         timers: usize,
         /// The tick of those peers that have one.
         tick_us: u64,
+        /// A busy loop on each core.
+        busy: bool,
     },
     /// A million timers due in the same tick while a producer goes on.
     Burst,
@@ -73,7 +79,16 @@ impl Figure {
             producers,
             in_flight,
         };
-        let late = |timers, tick_us| Work::Late { timers, tick_us };
+        let late = |timers, tick_us| Work::Late {
+            timers,
+            tick_us,
+            busy: false,
+        };
+        let late_busy = Work::Late {
+            timers: 50_000,
+            tick_us: 1000,
+            busy: true,
+        };
         let all = [
             ("churn-1k", Work::Churn(1_000)),
             ("churn-100k", Work::Churn(100_000)),
@@ -83,6 +98,10 @@ impl Figure {
             ("life-1M", Work::Life(1_000_000)),
             ("life-10M", Work::Life(10_000_000)),
             ("rearm-100k", Work::Rearm(100_000)),
+            ("idle-round", Work::IdleRound),
+            ("loop-owner-1k", Work::LoopOwner(1_000)),
+            ("loop-owner-100k", Work::LoopOwner(100_000)),
+            ("loop-owner-1M", Work::LoopOwner(1_000_000)),
             ("cross-1", cross(1, 1024)),
             ("cross-1-100k", cross(1, 100_000)),
             ("cross-2", cross(2, 1024)),
@@ -93,13 +112,17 @@ impl Figure {
             ("late-100k", late(100_000, 1000)),
             ("late-100k-50us", late(100_000, 50)),
             ("late-1M", late(1_000_000, 1000)),
+            ("late-busy", late_busy),
             ("burst", Work::Burst),
             ("idle-1M", Work::Idle),
             ("zombie", Work::Zombie),
             ("shrink", Work::Shrink),
             ("wake", Work::Wake),
         ];
-        let is_long = |id| ["life-10M", "cross-cores", "cross-32", "late-1M"].contains(&id);
+        let is_long = |id| {
+            let long = ["life-10M", "cross-cores", "cross-32", "late-1M"];
+            long.contains(&id) || id == "loop-owner-1M"
+        };
         let is_wanted = |figure: &Self| {
             (scale == Scale::Full || !is_long(figure.id))
                 && (cores > 2 || figure.id != "cross-cores")
@@ -112,6 +135,9 @@ impl Figure {
 
     /// Returns the group by which `--only` selects it as well as by its name.
     pub fn group(&self) -> &'static str {
+        if matches!(self.work, Work::LoopOwner(_)) {
+            return "loop-owner";
+        }
         self.id.split_once('-').map_or(self.id, |id| id.0)
     }
 
@@ -134,6 +160,12 @@ impl Figure {
             Peer::TimerClosures => "a closure of two words per timer",
             Peer::TimerTimes => "the clock is read once per 512 pairs",
             Peer::TimerSlack => "100 us",
+            Peer::TimerPriority => "`on_worker_start` gives the workers a round-robin priority",
+            Peer::Bitwheel => {
+                "64 slots with room for 128 timers each in 3 ranges, the rest in its `BTreeMap`, checked every 32 ms"
+            }
+            Peer::Tree => "removes a cancelled timer at once",
+            Peer::FixedTimer => "one delay for all",
             Peer::Sleep => "created, polled once and dropped, on a tokio runtime's workers",
             Peer::LockedWheel => "this project's own wheel behind a lock",
             Peer::Nexus => "bounded, `poll_and_rebalance`",
@@ -164,6 +196,12 @@ impl Work {
             Self::RemoteCancel => "One thread schedules batches of 4096, another cancels them.",
             Self::Forms => "One schedule on an engine that is turned by hand, by the form of its deadline: \
                 10-30 s ahead, a delay with a slack of 100 ms, due at once. Cancels are not timed.",
+            Self::IdleRound => "1000 residents, nothing due, nothing sent: `poll`; the same by `expired`; the question for \
+                the timeout; a sleeping round (clock, poll, timeout); a spinning round (clock, poll). Processor time \
+                of the thread, the least of 50 chunks.",
+            Self::LoopOwner(_) => "The calls of a loop's own thread beside residents: cancel and schedule, a random \
+                one and the oldest; move to later and to earlier; fire, in 100 ticks.",
+            Self::Late { busy: true, .. } => "The same beside a busy loop on each core.",
             Self::Late { .. } => "Timers at random over 2 s of the real clock. Lateness counts from just before \
                 the call that schedules.",
             Self::Burst => "1 M timers due in one tick, while one thread goes on with cross and one timer is due \
@@ -179,7 +217,12 @@ impl Work {
     pub const fn is_local(self) -> bool {
         matches!(
             self,
-            Self::Churn(_) | Self::ChurnTick(_) | Self::Life(_) | Self::Rearm(_)
+            Self::Churn(_)
+                | Self::ChurnTick(_)
+                | Self::Life(_)
+                | Self::Rearm(_)
+                | Self::IdleRound
+                | Self::LoopOwner(_)
         )
     }
 
@@ -191,19 +234,26 @@ impl Work {
     /// Returns whether a peer takes part.
     const fn has(self, peer: Peer) -> bool {
         use Peer::{
-            AsyncIo, DelayQueue, EventLoopTimer, Floor, Heap, LocalTimer, LockedHeaps, LockedTree,
-            LockedWheel, Netty, Nexus, Pingora, Sleep, Timer, TimerSlack, TimerSubmitter,
-            TimerTimes, Tokio,
+            AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, FixedTimer, Floor,
+            Heap, LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora, Sleep,
+            Timer, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes, Tokio, Tree,
         };
         let is_local = matches!(
             peer,
             LocalTimer | EventLoopTimer | Nexus | DelayQueue | Tokio | Heap | Floor
         );
-        let is_shared = matches!(peer, Tokio) || !is_local && !matches!(peer, TimerSlack);
+        let is_of_loops = matches!(
+            peer,
+            LocalTimer | EventLoopTimer | EventLoopRemote | Nexus | Bitwheel | Heap | Tree
+        );
+        let is_special = matches!(peer, TimerSlack | TimerPriority | FixedTimer);
+        let is_shared = matches!(peer, Tokio) || !is_local && !is_of_loops && !is_special;
         let is_simple = matches!(peer, Timer | LockedWheel | Tokio | LockedTree);
         match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => is_local,
             Self::Life(_) => is_local && !matches!(peer, Floor),
+            Self::IdleRound => is_of_loops || matches!(peer, FixedTimer),
+            Self::LoopOwner(_) => is_of_loops,
             Self::Cross { producers: 32, .. } => {
                 matches!(peer, Timer | LockedWheel | Tokio | Pingora | LockedHeaps)
             }
@@ -211,6 +261,9 @@ impl Work {
             // A submitter saves something where a thread schedules and cancels.
             Self::RemoteCancel => is_shared && !matches!(peer, TimerSubmitter | TimerTimes | Netty),
             Self::Forms => matches!(peer, Timer),
+            Self::Late { busy: true, .. } => {
+                matches!(peer, Timer | TimerPriority | Sleep | Tokio | LockedTree)
+            }
             Self::Late { tick_us: 1000, .. } => {
                 matches!(peer, Timer | Sleep | Tokio | Pingora | LockedTree)
             }

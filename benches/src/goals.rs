@@ -35,8 +35,9 @@ type Goal = (&'static str, Peer, &'static str, Bar, &'static str);
 fn goals() -> Vec<Goal> {
     use Bar::{AboveFloor, AtMost, Best, BestFuture, Than};
     use Peer::{
-        EventLoopTimer, Floor, LocalTimer, LockedTree, LockedWheel, Netty, Sleep, Timer,
-        TimerClosures, TimerHandles, TimerSlack, TimerSubmitter, TimerTimes, Tokio,
+        EventLoopRemote, EventLoopTimer, FixedTimer, Floor, Heap, LocalTimer, LockedTree, LockedWheel, Netty,
+        Nexus, Sleep, Timer, TimerClosures, TimerHandles, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes,
+        Tokio,
     };
     let (pair, own_loop) = ("ns/pair", "EventLoopTimer <= 1.5 x LocalTimer");
     let (flat, late, fine) = ("memory flat (growth <= 5 %)", "late-100k", "late-100k-50us");
@@ -56,6 +57,20 @@ fn goals() -> Vec<Goal> {
         ("churn-100k", EventLoopTimer, pair, Than(1.5, "churn-100k", LocalTimer, pair), own_loop),
         ("churn-1M", EventLoopTimer, pair, Than(1.5, "churn-1M", LocalTimer, pair), own_loop),
         ("life-1M", EventLoopTimer, "ns/timer", Than(1.5, "life-1M", LocalTimer, "ns/timer"), own_loop),
+        (IDLE, LocalTimer, POLL, Than(0.5, IDLE, Nexus, POLL), "LocalTimer's poll <= 0.5 x nexus-timer's"),
+        (IDLE, FixedTimer, POLL, Than(0.5, IDLE, Nexus, POLL), "FixedTimer's poll <= 0.5 x nexus-timer's"),
+        (IDLE, EventLoopTimer, POLL, Than(0.5, IDLE, Nexus, POLL), "EventLoopTimer's poll <= 0.5 x nexus-timer's"),
+        (IDLE, EventLoopRemote, POLL, Than(0.5, IDLE, Nexus, POLL), "with a remote: poll <= 0.5 x nexus-timer's"),
+        (IDLE, EventLoopTimer, SPIN, Than(0.5, IDLE, Nexus, SPIN), "a spinning round <= 0.5 x nexus-timer's"),
+        (IDLE, EventLoopTimer, SLEEP, Than(1.5, IDLE, Nexus, SLEEP), "a sleeping round <= 1.5 x nexus-timer's"),
+        (OWN_1K, EventLoopRemote, LATER, Than(1.0, OWN_1K, Heap, LATER), "with a remote: later <= a lazy heap's"),
+        (OWN_1K, EventLoopRemote, LATER, Than(3.0, OWN_1K, LocalTimer, LATER), "with a remote: later <= 3 x LocalTimer's"),
+        (OWN_1K, EventLoopRemote, RANDOM, Than(2.0, OWN_1K, LocalTimer, RANDOM), "with a remote: a pair <= 2 x LocalTimer's"),
+        (OWN_1K, EventLoopRemote, FIRE, Than(2.0, OWN_1K, LocalTimer, FIRE), "with a remote: fire <= 2 x LocalTimer's"),
+        (OWN_100K, EventLoopRemote, LATER, Than(1.0, OWN_100K, Heap, LATER), "with a remote: later <= a lazy heap's"),
+        (OWN_100K, EventLoopRemote, LATER, Than(3.0, OWN_100K, LocalTimer, LATER), "with a remote: later <= 3 x LocalTimer's"),
+        (OWN_100K, EventLoopRemote, RANDOM, Than(2.0, OWN_100K, LocalTimer, RANDOM), "with a remote: a pair <= 2 x LocalTimer's"),
+        (OWN_100K, EventLoopRemote, FIRE, Than(2.0, OWN_100K, LocalTimer, FIRE), "with a remote: fire <= 2 x LocalTimer's"),
         ("cross-1", Timer, PAIRS, Best(3.0), "3 x"),
         ("cross-1", TimerHandles, PAIRS, Than(0.85, "cross-1", Timer, PAIRS), "handles >= 0.85 x keys"),
         ("cross-1", TimerClosures, PAIRS, Than(0.85, "cross-1", Timer, PAIRS), "closures >= 0.85 x keys"),
@@ -80,6 +95,9 @@ fn goals() -> Vec<Goal> {
         (fine, Timer, "p99 us", AtMost(200.0), "p99 <= 200 us"),
         (fine, TimerSlack, "p50 us", AtMost(120.0), "slack 100 us: p50 <= 120 us"),
         (fine, TimerSlack, cpu, Than(0.5, fine, LockedTree, cpu), "slack 100 us: CPU <= 1/2 of mutex + tree's"),
+        (BUSY, Timer, "early", AtMost(0.0), "0 early"),
+        (BUSY, Timer, "p99 ms", Than(0.5, BUSY, Tokio, "p99 ms"), "beside busy loops: p99 <= 0.5 x tokio's"),
+        (BUSY, TimerPriority, "p99 ms", AtMost(1.1), "with a priority: p99 <= 1.1 ticks"),
         ("wake", Timer, "p50 us", Than(1.3, "wake", LockedTree, "p50 us"), "p50 <= 1.3 x mutex + condvar"),
         ("idle-1M", Timer, "wake-ups/s", AtMost(0.0), "0 wake-ups/s"),
         ("idle-1M", Timer, "bytes/timer", AtMost(48.0), "<= 48 bytes per timer"),
@@ -101,6 +119,16 @@ fn goals() -> Vec<Goal> {
 }
 
 const PAIRS: &str = "M pairs/s";
+const IDLE: &str = "idle-round";
+const POLL: &str = "poll ns";
+const SPIN: &str = "spinning round ns";
+const SLEEP: &str = "sleeping round ns";
+const OWN_1K: &str = "loop-owner-1k";
+const OWN_100K: &str = "loop-owner-100k";
+const RANDOM: &str = "random pair ns";
+const LATER: &str = "later ns";
+const FIRE: &str = "fire ns";
+const BUSY: &str = "late-busy";
 
 fn judge(results: &[Table], (figure, peer, metric, bar, text): Goal) -> Verdict {
     let median = |peer| find_median(results, figure, peer, metric);

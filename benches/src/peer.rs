@@ -1,5 +1,6 @@
 //! The timers that are measured.
 
+use crate::process::take_priority;
 use clap::ValueEnum;
 use std::path::Path;
 
@@ -13,6 +14,10 @@ pub enum Peer {
     LocalTimer,
     /// `tickwheel::EventLoopTimer`, used by its owner.
     EventLoopTimer,
+    /// The same, while a remote exists.
+    EventLoopRemote,
+    /// `tickwheel::FixedTimer`.
+    FixedTimer,
     /// `tickwheel::Timer` with plain keys.
     Timer,
     /// `tickwheel::Timer` with owned handles.
@@ -25,12 +30,16 @@ pub enum Peer {
     TimerTimes,
     /// `tickwheel::Timer` with a slack of 100 us.
     TimerSlack,
+    /// `tickwheel::Timer` whose workers have a round-robin priority.
+    TimerPriority,
     /// `tickwheel::Sleep` on a tokio runtime without timers.
     Sleep,
     /// `tickwheel::LocalTimer` behind a mutex and a condition variable: what does lock-freedom buy?
     LockedWheel,
     /// nexus-timer.
     Nexus,
+    /// bitwheel.
+    Bitwheel,
     /// tokio-util's `DelayQueue`.
     DelayQueue,
     /// tokio's `sleep`.
@@ -47,6 +56,8 @@ pub enum Peer {
     Netty,
     /// A binary heap; cancelled timers stay until they surface or are half of it.
     Heap,
+    /// A `BTreeMap`.
+    Tree,
     /// No timer: what any would have to do.
     Floor,
 }
@@ -57,15 +68,19 @@ impl Peer {
         match self {
             Self::LocalTimer => "tickwheel LocalTimer",
             Self::EventLoopTimer => "tickwheel EventLoopTimer",
+            Self::EventLoopRemote => "tickwheel EventLoopTimer, a remote",
+            Self::FixedTimer => "tickwheel FixedTimer",
             Self::Timer => "tickwheel Timer",
             Self::TimerHandles => "tickwheel Timer, handles",
             Self::TimerClosures => "tickwheel Timer, closures",
             Self::TimerSubmitter => "tickwheel Timer, submitter",
             Self::TimerTimes => "tickwheel Timer, submitter and times",
             Self::TimerSlack => "tickwheel Timer, slack",
+            Self::TimerPriority => "tickwheel Timer, priority",
             Self::Sleep => "tickwheel sleep",
             Self::LockedWheel => "Mutex<LocalTimer> + condvar",
             Self::Nexus => "nexus-timer",
+            Self::Bitwheel => "bitwheel",
             Self::DelayQueue => "tokio-util DelayQueue",
             Self::Tokio => "tokio sleep",
             Self::Pingora => "pingora-timeout",
@@ -74,6 +89,7 @@ impl Peer {
             Self::LockedHeaps => "Mutex<4-ary heap> per shard",
             Self::Netty => "Netty HashedWheelTimer",
             Self::Heap => "BinaryHeap, lazy removal",
+            Self::Tree => "BTreeMap",
             Self::Floor => "no timer, only a table",
         }
     }
@@ -88,8 +104,14 @@ impl Peer {
         !self.is_ours() && !matches!(self, Self::Floor | Self::Netty)
     }
 
-    /// Returns whether its parts are installed: Netty is compiled from its source.
+    /// Returns whether it runs here: Netty is compiled from its source, and a priority takes a right.
     pub fn is_built(self) -> bool {
+        if self == Self::TimerPriority {
+            // On a thread of its own, which ends with it.
+            return std::thread::spawn(|| take_priority().is_ok())
+                .join()
+                .unwrap_or(false);
+        }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let has = |name| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
         self != Self::Netty || Path::new(NETTY_JAR).is_file() && has("java") && has("javac")

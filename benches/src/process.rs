@@ -2,6 +2,10 @@
 
 use clap::ValueEnum;
 use std::process::{Command, Output, Stdio};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
 
 /// An error with which a program ends.
 pub type Failure = Box<dyn std::error::Error>;
@@ -12,6 +16,18 @@ pub fn arguments() -> Vec<&'static str> {
         .skip(1)
         .map(|argument| &*argument.leak())
         .collect()
+}
+
+/// Gives the calling thread the lowest round-robin priority, which is above that of every usual thread.
+///
+/// # Errors
+///
+/// Without the right to it: root, `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO`.
+pub fn take_priority() -> Result<(), Failure> {
+    let lowest = ThreadPriority::Crossplatform(1.try_into()?);
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
+    set_thread_priority_and_policy(thread_native_id(), lowest, policy)
+        .map_err(|error| format!("{error:?}").into())
 }
 
 /// Finds a row of a table by its name.

@@ -2,6 +2,7 @@
 
 use super::{CrossPeer, Pairs, Setup};
 use crate::book::Book;
+use crate::process::take_priority;
 use std::time::Duration;
 use tickwheel::{Builder, Expired, Key, Submitter, Time, Timer, TimerHandle, TimerTask};
 
@@ -51,6 +52,28 @@ impl<const SLACK_US: u64> CrossPeer for Keys<SLACK_US> {
     #[inline]
     fn cancel(&self, key: Key<u64>) {
         assert!(self.0.cancel(key).won());
+    }
+}
+
+/// Typed payloads and plain keys, of an engine whose workers run before everything else on their cores.
+#[derive(Clone)]
+pub(super) struct PriorityPeer(EnginePeer);
+
+impl CrossPeer for PriorityPeer {
+    type Handle = Key<u64>;
+
+    fn start(setup: Setup) -> Self {
+        let builder =
+            builder(&setup).on_worker_start(|_| take_priority().expect("`is_built` has tried it"));
+        Self(Keys(typed(builder, setup.book)))
+    }
+
+    fn schedule(&self, delay: Duration, payload: u64) -> Key<u64> {
+        self.0.schedule(delay, payload)
+    }
+
+    fn cancel(&self, key: Key<u64>) {
+        self.0.cancel(key);
     }
 }
 

@@ -173,6 +173,7 @@ pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
         Peer::TimerSubmitter => measure_peer::<engine::SubmitterPeer<false>>,
         Peer::TimerTimes => measure_peer::<engine::SubmitterPeer<true>>,
         Peer::TimerSlack => measure_peer::<engine::SlackPeer>,
+        Peer::TimerPriority => measure_peer::<engine::PriorityPeer>,
         Peer::LockedWheel => measure_peer::<locked::LockedWheel>,
         Peer::LockedTree => measure_peer::<locked::LockedTree>,
         Peer::LockedHeaps => measure_peer::<locked::LockedHeaps>,
@@ -193,8 +194,13 @@ fn measure_peer<P: CrossPeer>(work: Work, scale: Scale) -> Metrics {
         } => throughput::cross::<P>(producers, scale.timers(in_flight), scale),
         Work::RemoteCancel => throughput::remote_cancel::<P>(scale),
         Work::Forms => throughput::forms(scale),
-        Work::Late { timers, tick_us } => {
-            timed::late::<P>(scale.timers(timers), Duration::from_micros(tick_us), scale)
+        Work::Late {
+            timers,
+            tick_us,
+            busy,
+        } => {
+            let tick = Duration::from_micros(tick_us);
+            timed::late::<P>(scale.timers(timers), tick, busy, scale)
         }
         Work::Burst => timed::burst::<P>(scale),
         Work::Wake => timed::wake::<P>(scale),
@@ -240,6 +246,9 @@ mod tests {
         keeps_the_rules::<engine::SubmitterPeer<false>>();
         keeps_the_rules::<engine::SubmitterPeer<true>>();
         keeps_the_rules::<engine::SlackPeer>();
+        if Peer::TimerPriority.is_built() {
+            keeps_the_rules::<engine::PriorityPeer>();
+        }
         keeps_the_rules::<locked::LockedWheel>();
         keeps_the_rules::<locked::LockedTree>();
         keeps_the_rules::<locked::LockedHeaps>();

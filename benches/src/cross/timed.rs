@@ -8,6 +8,7 @@ use crate::stream::XorShift;
 use std::mem::needs_drop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -22,8 +23,45 @@ fn wait_for(book: &Book, timers: usize) {
     );
 }
 
-/// Timers at random over two seconds.
-pub(super) fn late<P: CrossPeer>(timers: usize, tick: Duration, scale: Scale) -> Metrics {
+/// A thread per core that never sleeps, until this is dropped.
+struct BusyLoops {
+    end: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl BusyLoops {
+    fn start() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let end = Arc::new(AtomicBool::new(false));
+        let busy = |_| {
+            let end = Arc::clone(&end);
+            std::thread::spawn(move || {
+                // ORDERING: Relaxed: it ends a little later at worst.
+                while !end.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let threads = (0..cores).map(busy).collect();
+        Self { end, threads }
+    }
+}
+
+impl Drop for BusyLoops {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed: as above.
+        self.end.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|it| _ = it.join());
+    }
+}
+
+/// Timers at random over two seconds, beside busy loops if asked for.
+pub(super) fn late<P: CrossPeer>(
+    timers: usize,
+    tick: Duration,
+    busy: bool,
+    scale: Scale,
+) -> Metrics {
     let setup = Setup {
         tick,
         ..Setup::new(Book::new(0, timers))
@@ -35,6 +73,7 @@ pub(super) fn late<P: CrossPeer>(timers: usize, tick: Duration, scale: Scale) ->
         2_000_000
     };
     let mut rng = XorShift::default();
+    let busy = busy.then(BusyLoops::start);
     let before = Usage::now().cpu;
     for payload in 0..timers as u64 {
         let delay = Duration::from_micros(1 + rng.below(span_us));
@@ -49,14 +88,18 @@ pub(super) fn late<P: CrossPeer>(timers: usize, tick: Duration, scale: Scale) ->
         true => (1e3, ["p99 us", "p50 us", "p99.9 us", "max us"]),
         false => (1e6, ["p99 ms", "p50 ms", "p99.9 ms", "max ms"]),
     };
-    vec![
+    let mut metrics = vec![
         (p99, samples.at(0.99) / unit),
         (p50, samples.at(0.5) / unit),
         (p999, samples.at(0.999) / unit),
         (max, samples.at(1.0) / unit),
         ("early", samples.negative() as f64),
-        ("CPU us/timer", per(cpu, timers) / 1e3),
-    ]
+    ];
+    // The busy loops' own time would hide it.
+    if busy.is_none() {
+        metrics.push(("CPU us/timer", per(cpu, timers) / 1e3));
+    }
+    metrics
 }
 
 /// A million at once, others after them, and a producer that does not stop.

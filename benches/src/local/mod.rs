@@ -1,5 +1,6 @@
-//! Peers of one thread, and what they are put through: churn, life and rearm.
+//! Peers of one thread, and what they are put through: churn, life, rearm, and the rounds and calls of a loop.
 
+mod loops;
 mod peers;
 
 use crate::figure::{Scale, Work};
@@ -10,9 +11,10 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+pub use loops::{idle_polls, resident};
 pub use peers::{
-    DelayQueuePeer, EventLoopPeer, FloorPeer, HeapPeer, LocalPeer, LocalTimerPeer, NexusPeer,
-    TokioSleepPeer,
+    BitwheelPeer, DelayQueuePeer, EventLoopPeer, EventLoopRemotePeer, FixedPeer, FloorPeer,
+    HeapPeer, LocalPeer, LocalTimerPeer, LoopPeer, NexusPeer, TokioSleepPeer, TreePeer,
 };
 
 const TICK: Duration = Duration::from_millis(1);
@@ -24,6 +26,9 @@ pub const SHORT: Range<u64> = 2_000..3_000;
 
 /// Runs a local figure.
 pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
+    if matches!(work, Work::IdleRound | Work::LoopOwner(_)) {
+        return loops::measure(work, peer, scale);
+    }
     let run = match peer {
         Peer::LocalTimer => measure_peer::<LocalTimerPeer>,
         Peer::EventLoopTimer => measure_peer::<EventLoopPeer>,
@@ -277,5 +282,7 @@ mod tests {
         keeps_the_rules::<DelayQueuePeer>();
         keeps_the_rules::<TokioSleepPeer>();
         keeps_the_rules::<HeapPeer>();
+        keeps_the_rules::<EventLoopRemotePeer>();
+        keeps_the_rules::<TreePeer>();
     }
 }

@@ -1,17 +1,20 @@
 //! Timers of one thread.
 
 use crate::slots::{SlotKey, Slots};
+use bitwheel::timer::{BitWheelWithFailover, LargePreciseWheelWithFailover};
 use nexus_timer::{BoundedWheel, TimerHandle};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{EventLoopTimer, Key, LocalTimer, Settings, Time};
+use tickwheel::{
+    Clock, EventLoopTimer, FixedTimer, Key, LocalTimer, MonotonicClock, Remote, Settings, Time,
+};
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::coop::unconstrained;
 use tokio::time::{self, Sleep, sleep_until};
@@ -44,20 +47,66 @@ pub trait LocalPeer: Sized {
     fn advance(&mut self, by: Duration) -> usize;
 }
 
-/// The same code for both: they have the same calls, of which no trait has `schedule`.
+/// What a loop does besides, on the real clock or on one that stands still in between.
+pub trait LoopPeer: LocalPeer {
+    /// Like [`advance`](LocalPeer::advance), by the call without a handler, if the peer has two.
+    fn advance_and_collect(&mut self, by: Duration) -> usize {
+        self.advance(by)
+    }
+
+    /// Returns how long the loop may sleep.
+    fn timeout(&mut self) -> Option<Duration>;
+
+    /// Takes the time from the clock that the peer's page names.
+    fn read_clock(&mut self);
+
+    /// Fires what is due by the real clock, in the way that costs a loop least which never sleeps.
+    #[inline]
+    fn spin(&mut self) -> usize {
+        self.read_clock();
+        self.advance(Duration::ZERO)
+    }
+}
+
+/// The same code for all: they have the same calls, of which no trait has `schedule`.
 macro_rules! own_peer {
-    ($(#[$about:meta])* $peer:ident, $timer:ty, $new:expr) => {
+    ($(#[$about:meta])* $peer:ident, $timer:ty, $new:expr, $remote:ty, $remote_of:expr, $clock:expr) => {
         $(#[$about])*
         pub struct $peer {
             timer: $timer,
             now: Time,
+            _remote: $remote,
+        }
+
+        impl LoopPeer for $peer {
+            fn advance_and_collect(&mut self, by: Duration) -> usize {
+                self.now = self.now + by;
+                let mut fired = 0;
+                for expired in self.timer.expired(self.now) {
+                    black_box(expired.payload);
+                    fired += 1;
+                }
+                fired
+            }
+
+            #[inline]
+            fn timeout(&mut self) -> Option<Duration> {
+                self.timer.poll_timeout(self.now)
+            }
+
+            #[inline]
+            fn read_clock(&mut self) {
+                self.now = $clock(&self.timer);
+            }
         }
 
         impl LocalPeer for $peer {
             type Handle = Key<u64>;
 
             fn new(_capacity: usize) -> Self {
-                Self { timer: $new.expect("the settings are valid"), now: Time::ZERO }
+                let timer = $new.expect("the settings are valid");
+                let _remote = $remote_of(&timer);
+                Self { timer, now: Time::ZERO, _remote }
             }
 
             #[inline]
@@ -95,12 +144,88 @@ macro_rules! own_peer {
 
 own_peer! {
     /// `tickwheel::LocalTimer` at the default settings.
-    LocalTimerPeer, LocalTimer<u64>, LocalTimer::new(Duration::from_millis(1))
+    LocalTimerPeer, LocalTimer<u64>, LocalTimer::new(Duration::from_millis(1)),
+    (), |_: &_| (), |_: &_| MonotonicClock::new().now()
 }
 
 own_peer! {
     /// `tickwheel::EventLoopTimer` at the default settings, used by its owner. No remote exists, so nobody is ever woken.
-    EventLoopPeer, EventLoopTimer<u64>, Settings::new().build_with_waker(|| ())
+    EventLoopPeer, EventLoopTimer<u64>, Settings::new().build_with_waker(|| ()),
+    (), |_: &_| (), EventLoopTimer::now
+}
+
+own_peer! {
+    /// The same, with a remote that sends nothing.
+    EventLoopRemotePeer, EventLoopTimer<u64>, Settings::new().build_with_waker(|| ()),
+    Remote<u64>, EventLoopTimer::remote, EventLoopTimer::now
+}
+
+/// The delay of all timers of a [`FixedPeer`].
+const FIXED: Duration = Duration::from_secs(30);
+
+/// `tickwheel::FixedTimer`, whose delay is always 30 s.
+pub struct FixedPeer {
+    timer: FixedTimer<u64>,
+    now: Time,
+}
+
+impl LocalPeer for FixedPeer {
+    type Handle = Key<u64>;
+
+    fn new(_capacity: usize) -> Self {
+        Self {
+            timer: FixedTimer::with_delay(FIXED),
+            now: Time::ZERO,
+        }
+    }
+
+    #[inline]
+    fn schedule(&mut self, _delay: Duration, payload: u64) -> Key<u64> {
+        let key = self.timer.schedule(self.now, payload);
+        key.expect("there is no limit")
+    }
+
+    #[inline]
+    fn cancel(&mut self, key: Key<u64>) -> u64 {
+        let payload = self.timer.cancel(key).into_payload();
+        payload.expect("the timer is pending")
+    }
+
+    #[inline]
+    fn rearm(&mut self, key: Key<u64>, _delay: Duration) -> Key<u64> {
+        assert!(self.timer.reschedule(self.now, key).moved());
+        key
+    }
+
+    fn advance(&mut self, by: Duration) -> usize {
+        self.now = self.now + by;
+        let polled = self.timer.poll(self.now, |expired| {
+            black_box(expired.payload);
+        });
+        polled.fired
+    }
+}
+
+impl LoopPeer for FixedPeer {
+    fn advance_and_collect(&mut self, by: Duration) -> usize {
+        self.now = self.now + by;
+        let mut fired = 0;
+        for expired in self.timer.expired(self.now) {
+            black_box(expired.payload);
+            fired += 1;
+        }
+        fired
+    }
+
+    #[inline]
+    fn timeout(&mut self) -> Option<Duration> {
+        self.timer.poll_timeout(self.now)
+    }
+
+    #[inline]
+    fn read_clock(&mut self) {
+        self.now = MonotonicClock::new().now();
+    }
 }
 
 /// nexus-timer: bounded, as its page advises where the number of timers is known. Collects and rebalances in one go, the
@@ -150,6 +275,84 @@ impl LocalPeer for NexusPeer {
             .drain(..)
             .for_each(|payload| _ = black_box(payload));
         fired
+    }
+}
+
+impl LoopPeer for NexusPeer {
+    #[inline]
+    fn timeout(&mut self) -> Option<Duration> {
+        let next = self.wheel.next_deadline()?;
+        Some(next.saturating_duration_since(self.now))
+    }
+
+    #[inline]
+    fn read_clock(&mut self) {
+        self.now = Instant::now();
+    }
+}
+
+/// A payload of bitwheel.
+struct Noted(u64);
+
+impl bitwheel::timer::Timer for Noted {
+    type Context = ();
+
+    fn fire(&mut self, _: &mut ()) {
+        black_box(self.0);
+    }
+}
+
+/// bitwheel with its largest slots, because it holds a fixed number of timers; the rest lies in its `BTreeMap`.
+pub struct BitwheelPeer {
+    wheel: Box<LargePreciseWheelWithFailover<Noted>>,
+    now: Instant,
+}
+
+impl LocalPeer for BitwheelPeer {
+    type Handle = bitwheel::timer::TimerHandle;
+
+    fn new(_capacity: usize) -> Self {
+        let now = Instant::now();
+        Self {
+            wheel: BitWheelWithFailover::boxed_with_epoch(now),
+            now,
+        }
+    }
+
+    #[inline]
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Self::Handle {
+        self.wheel.insert(self.now + delay, Noted(payload))
+    }
+
+    #[inline]
+    fn cancel(&mut self, handle: Self::Handle) -> u64 {
+        let timer = self.wheel.cancel(handle);
+        timer.expect("the timer is pending").0
+    }
+
+    /// It has no call of its own for it.
+    #[inline]
+    fn rearm(&mut self, handle: Self::Handle, delay: Duration) -> Self::Handle {
+        let payload = self.cancel(handle);
+        self.schedule(delay, payload)
+    }
+
+    fn advance(&mut self, by: Duration) -> usize {
+        self.now += by;
+        self.wheel.poll(self.now, &mut ())
+    }
+}
+
+impl LoopPeer for BitwheelPeer {
+    #[inline]
+    fn timeout(&mut self) -> Option<Duration> {
+        let next = self.wheel.peek_next_fire()?;
+        Some(next.saturating_duration_since(self.now))
+    }
+
+    #[inline]
+    fn read_clock(&mut self) {
+        self.now = Instant::now();
     }
 }
 
@@ -363,6 +566,86 @@ impl LocalPeer for HeapPeer {
             }
         }
         fired
+    }
+}
+
+/// Nanoseconds since the first call of the process, as a loop without a timer library would count them.
+fn nanos() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+impl LoopPeer for HeapPeer {
+    #[inline]
+    fn timeout(&mut self) -> Option<Duration> {
+        let Reverse((deadline, _)) = self.heap.peek()?;
+        Some(Duration::from_nanos(deadline.saturating_sub(self.now)))
+    }
+
+    #[inline]
+    fn read_clock(&mut self) {
+        self.now = nanos();
+    }
+}
+
+/// A `BTreeMap` by deadline and number.
+#[derive(Default)]
+pub struct TreePeer {
+    tree: BTreeMap<(u64, u64), u64>,
+    number: u64,
+    now: u64,
+}
+
+impl LocalPeer for TreePeer {
+    type Handle = (u64, u64);
+
+    fn new(_capacity: usize) -> Self {
+        Self::default()
+    }
+
+    #[inline]
+    fn schedule(&mut self, delay: Duration, payload: u64) -> Self::Handle {
+        self.number += 1;
+        let key = (self.now + delay.as_nanos() as u64, self.number);
+        self.tree.insert(key, payload);
+        key
+    }
+
+    #[inline]
+    fn cancel(&mut self, key: Self::Handle) -> u64 {
+        self.tree.remove(&key).expect("the timer is pending")
+    }
+
+    #[inline]
+    fn rearm(&mut self, key: Self::Handle, delay: Duration) -> Self::Handle {
+        let payload = self.cancel(key);
+        self.schedule(delay, payload)
+    }
+
+    fn advance(&mut self, by: Duration) -> usize {
+        self.now += by.as_nanos() as u64;
+        let mut fired = 0;
+        while let Some(first) = self.tree.first_entry() {
+            if first.key().0 > self.now {
+                break;
+            }
+            black_box(first.remove());
+            fired += 1;
+        }
+        fired
+    }
+}
+
+impl LoopPeer for TreePeer {
+    #[inline]
+    fn timeout(&mut self) -> Option<Duration> {
+        let ((deadline, _), _) = self.tree.first_key_value()?;
+        Some(Duration::from_nanos(deadline.saturating_sub(self.now)))
+    }
+
+    #[inline]
+    fn read_clock(&mut self) {
+        self.now = nanos();
     }
 }
 
