@@ -105,7 +105,7 @@ pub(crate) fn current() -> Timer {
 
 /// A sleep on the runtime's engine. It goes on by the process's when the runtime has shut down.
 #[derive(Debug)]
-pub(crate) struct RuntimeSleep(tickwheel::Sleep<SleepError>);
+pub struct RuntimeSleep(tickwheel::Sleep<SleepError>);
 
 impl RuntimeSleep {
     #[inline]

@@ -1,10 +1,12 @@
 //! Limits of time as methods of futures and streams.
 
 use crate::time::{Instant, Timeout};
+use crate::{LocalSleeps, LocalTimeout};
 use std::future::Future;
 use tickwheel::When;
 
-/// Adds [`timeout`](Self::timeout) and [`timeout_at`](Self::timeout_at) to every future.
+/// Adds [`timeout`](Self::timeout), [`timeout_at`](Self::timeout_at) and [`timeout_on`](Self::timeout_on) to every
+/// future.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,6 +23,9 @@ use tickwheel::When;
 /// ```
 pub trait FutureExt: Future + Sized {
     /// Gives the future so long, or until then; see [`time::timeout`](crate::time::timeout()).
+    ///
+    /// By the engine of the runtime or the process's, whose workers it starts. In a runtime of one thread with a
+    /// [`LocalSleeps`] use [`timeout_on`](Self::timeout_on).
     fn timeout(self, limit: impl Into<When>) -> Timeout<Self> {
         Timeout::new(self, limit.into())
     }
@@ -28,6 +33,23 @@ pub trait FutureExt: Future + Sized {
     /// Gives the future until `deadline`.
     fn timeout_at(self, deadline: Instant) -> Timeout<Self> {
         self.timeout(deadline)
+    }
+
+    /// Gives the future so long, or until then, by the timer of its thread; see [`LocalTimeout`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Settings;
+    /// use tickwheel_util::{FutureExt, LocalSleeps};
+    ///
+    /// # smol::block_on(async {
+    /// let sleeps = LocalSleeps::new(Settings::new()).unwrap();
+    /// let answer = async { 17 }.timeout_on(&sleeps, Duration::from_secs(5)).await;
+    /// assert_eq!(answer.unwrap(), 17);
+    /// # });
+    /// ```
+    fn timeout_on(self, sleeps: &LocalSleeps, limit: impl Into<When>) -> LocalTimeout<Self> {
+        sleeps.timeout(limit, self)
     }
 }
 

@@ -39,7 +39,7 @@
 //! |---|---|
 //! | none | [`time`]: the names of `tokio::time`; [`FutureExt`]: `timeout` as a method |
 //! | none | [`DelayQueue`]: items that come out when their time has come |
-//! | none | [`LocalSleeps`]: sleeps of one thread, by a timer inside of its runtime |
+//! | none | [`LocalSleeps`]: sleeps, timeouts and intervals of one thread, by a timer inside of its runtime |
 //! | `tokio` | [`time`] by an engine of the runtime's own, which it turns itself; the module [`tokio`] turns other engines |
 //! | `smol` | the module [`smol`]: tasks of the runtime that turn an engine's shards, in place of its workers |
 //! | `test-util` | `time::pause`, `advance` and `resume`; the module [`test`]: virtual time on any executor |
@@ -106,7 +106,7 @@ pub use http::{
 };
 #[cfg(feature = "hyper")]
 pub use hyper::HyperTimer;
-pub use local::{LocalSleep, LocalSleeps, Wakeup};
+pub use local::{LocalInterval, LocalSleep, LocalSleeps, LocalTimeout, Wakeup};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsReporter;
 #[cfg(feature = "quinn")]

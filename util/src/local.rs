@@ -12,6 +12,12 @@
 //! Nothing of the user's is called while the timer is borrowed: wakers are collected, and woken afterwards, and there
 //! are no periodic timers, which would be cloned in a turn ([`Wakeup`]).
 
+mod interval;
+mod timeout;
+
+pub use interval::LocalInterval;
+pub use timeout::LocalTimeout;
+
 use crate::notify::Notify;
 use crate::quietly;
 use std::cell::{Cell, RefCell};
@@ -404,9 +410,12 @@ impl LocalSleep {
 
     /// As [`poll`](Future::poll), for a sleep that lies in something else.
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        // One reading says whether the time has come, and arms the timer if it has not.
+        let mut now = None;
         let is_over = match self.stage {
             Stage::Unarmed => {
-                self.deadline < Time::MAX && self.deadline <= self.shared.remote.now()
+                let read = *now.insert(self.now());
+                self.deadline < Time::MAX && self.deadline <= read
             }
             _ => self.is_elapsed(),
         };
@@ -422,7 +431,7 @@ impl LocalSleep {
         self.disarm();
         // In the place of one that wakes another task.
         let shared = &*self.shared;
-        let now = shared.remote.now();
+        let now = now.unwrap_or_else(|| shared.remote.now());
         let armed = shared
             .timer
             .borrow_mut()
@@ -439,6 +448,10 @@ impl LocalSleep {
                 Poll::Ready(Err(kind.into()))
             }
         }
+    }
+
+    fn now(&self) -> Time {
+        self.shared.remote.now()
     }
 
     fn disarm(&mut self) {

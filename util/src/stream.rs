@@ -1,20 +1,21 @@
 //! `Stream` for what gives one thing after the other, and limits of time for streams.
 
-use crate::DelayQueue;
 use crate::engine::RuntimeSleep;
 use crate::time;
+use crate::{DelayQueue, LocalInterval, LocalSleep, LocalSleeps};
 use futures_core::Stream;
 use pin_project_lite::pin_project;
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tickwheel::{Elapsed, Expired, Interval, SleepError, Time};
+use tickwheel::{Elapsed, Expired, Interval, SleepError, Time, TimeoutError};
 
 /// Turns an interval into a `Stream`: one tick after the other, without an end.
 ///
-/// For [`time::Interval`], whose items are the instants at which its ticks were due, and for tickwheel's [`Interval`],
-/// whose items are times on its engine's clock.
+/// For [`time::Interval`], whose items are the instants at which its ticks were due, for tickwheel's [`Interval`], whose
+/// items are times on its engine's clock, and for [`LocalInterval`].
 ///
 /// ```
 /// use futures_lite::StreamExt as _;
@@ -89,6 +90,54 @@ impl Stream for IntervalStream<Interval<SleepError>> {
     }
 }
 
+impl Stream for IntervalStream<LocalInterval> {
+    type Item = Result<Time, SleepError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.interval.poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
+
+/// The sleep of a stream: an engine's, or a thread's own.
+pub trait Pause {
+    /// Why it cannot go on.
+    type Error;
+
+    /// Begins anew.
+    fn reset(&mut self, pause: Duration);
+
+    /// Tells when it is over.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>>;
+}
+
+impl Pause for RuntimeSleep {
+    type Error = Infallible;
+
+    fn reset(&mut self, pause: Duration) {
+        (**self).reset(pause);
+    }
+
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.poll(cx).map(Ok)
+    }
+}
+
+impl Pause for LocalSleep {
+    type Error = SleepError;
+
+    fn reset(&mut self, pause: Duration) {
+        Self::reset(self, pause);
+    }
+
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        self.poll_sleep(cx)
+    }
+}
+
 /// Like [`poll_expired`](DelayQueue::poll_expired): `None` while the queue is empty, which need not be the end.
 impl<T> Stream for DelayQueue<T> {
     type Item = Result<Expired<T>, SleepError>;
@@ -99,6 +148,9 @@ impl<T> Stream for DelayQueue<T> {
 }
 
 /// Adds limits of time to every stream.
+///
+/// Those without `_on` use the engine of the runtime or the process's, whose workers they start. In a runtime of one thread with a
+/// [`LocalSleeps`] use the others; their items say if `max_pending` timers are armed there.
 pub trait StreamExt: Stream + Sized {
     /// Yields an error when the stream has paused for `limit`, once per pause.
     ///
@@ -174,21 +226,98 @@ pub trait StreamExt: Stream + Sized {
             is_over: false,
         }
     }
+
+    /// Like [`timeout`](Self::timeout), by the timer of the thread.
+    ///
+    /// ```
+    /// use futures_lite::{StreamExt as _, stream};
+    /// use std::time::Duration;
+    /// use tickwheel::Settings;
+    /// use tickwheel_util::{LocalSleeps, StreamExt};
+    ///
+    /// # smol::block_on(async {
+    /// let sleeps = LocalSleeps::new(Settings::new()).unwrap();
+    /// let mut limited = stream::once(1).timeout_on(&sleeps, Duration::from_secs(5));
+    /// assert_eq!(limited.next().await, Some(Ok(1)));
+    /// # });
+    /// ```
+    fn timeout_on(self, sleeps: &LocalSleeps, limit: Duration) -> TimeoutStream<Self, LocalSleep> {
+        TimeoutStream {
+            stream: self,
+            sleep: sleeps.sleep(limit),
+            limit,
+            is_over: false,
+        }
+    }
+
+    /// Like [`throttle`](Self::throttle), by the timer of the thread.
+    fn throttle_on(self, sleeps: &LocalSleeps, pause: Duration) -> Throttle<Self, LocalSleep> {
+        Throttle {
+            stream: self,
+            sleep: sleeps.sleep(Duration::ZERO),
+            pause,
+        }
+    }
+
+    /// Like [`chunks_timeout`](Self::chunks_timeout), by the timer of the thread.
+    ///
+    /// # Panics
+    ///
+    /// If `most` is zero.
+    #[track_caller]
+    fn chunks_timeout_on(
+        self,
+        sleeps: &LocalSleeps,
+        most: usize,
+        limit: Duration,
+    ) -> ChunksTimeout<Self, LocalSleep> {
+        assert!(most > 0, "a chunk has room for one item at least");
+        ChunksTimeout {
+            stream: self,
+            items: Vec::new(),
+            most,
+            sleep: sleeps.sleep(limit),
+            limit,
+            is_over: false,
+        }
+    }
 }
 
 impl<S: Stream> StreamExt for S {}
 
 pin_project! {
-    /// The stream of [`StreamExt::timeout`].
+    /// The stream of [`StreamExt::timeout`] and [`StreamExt::timeout_on`].
     #[derive(Debug)]
     #[must_use = "streams do nothing unless they are polled"]
-    pub struct TimeoutStream<S> {
+    pub struct TimeoutStream<S, P = RuntimeSleep> {
         #[pin]
         stream: S,
-        sleep: RuntimeSleep,
+        sleep: P,
         limit: Duration,
         // This pause has been told.
         is_over: bool,
+    }
+}
+
+impl<S: Stream, P: Pause> TimeoutStream<S, P> {
+    fn poll_limited(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Result<S::Item, Elapsed>>, P::Error>> {
+        let this = self.project();
+        if let Poll::Ready(item) = this.stream.poll_next(cx) {
+            if item.is_some() {
+                this.sleep.reset(*this.limit);
+                *this.is_over = false;
+            }
+            return Poll::Ready(Ok(item.map(Ok)));
+        }
+        if *this.is_over {
+            return Poll::Pending;
+        }
+        ready!(this.sleep.poll_over(cx))?;
+        *this.is_over = true;
+        Poll::Ready(Ok(Some(Err(Elapsed))))
     }
 }
 
@@ -196,20 +325,8 @@ impl<S: Stream> Stream for TimeoutStream<S> {
     type Item = Result<S::Item, Elapsed>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.project();
-        if let Poll::Ready(item) = this.stream.poll_next(cx) {
-            if item.is_some() {
-                this.sleep.reset(*this.limit);
-                *this.is_over = false;
-            }
-            return Poll::Ready(item.map(Ok));
-        }
-        if *this.is_over {
-            return Poll::Pending;
-        }
-        ready!(this.sleep.poll(cx));
-        *this.is_over = true;
-        Poll::Ready(Some(Err(Elapsed)))
+        let Ok(item) = ready!(self.poll_limited(cx));
+        Poll::Ready(item)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -219,6 +336,23 @@ impl<S: Stream> Stream for TimeoutStream<S> {
             least,
             most.and_then(|most| most.checked_mul(2)?.checked_add(1)),
         )
+    }
+}
+
+impl<S: Stream> Stream for TimeoutStream<S, LocalSleep> {
+    type Item = Result<S::Item, TimeoutError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let limited = ready!(self.poll_limited(cx));
+        Poll::Ready(match limited {
+            Ok(item) => item.map(|item| item.map_err(|Elapsed| TimeoutError::Elapsed)),
+            Err(error) => Some(Err(error.into())),
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // Errors come besides.
+        (self.stream.size_hint().0, None)
     }
 }
 
@@ -255,14 +389,29 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
 }
 
 pin_project! {
-    /// The stream of [`StreamExt::throttle`].
+    /// The stream of [`StreamExt::throttle`] and [`StreamExt::throttle_on`].
     #[derive(Debug)]
     #[must_use = "streams do nothing unless they are polled"]
-    pub struct Throttle<S> {
+    pub struct Throttle<S, P = RuntimeSleep> {
         #[pin]
         stream: S,
-        sleep: RuntimeSleep,
+        sleep: P,
         pause: Duration,
+    }
+}
+
+impl<S: Stream, P: Pause> Throttle<S, P> {
+    fn poll_throttled(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<S::Item>, P::Error>> {
+        let this = self.project();
+        ready!(this.sleep.poll_over(cx))?;
+        let item = ready!(this.stream.poll_next(cx));
+        if item.is_some() {
+            this.sleep.reset(*this.pause);
+        }
+        Poll::Ready(Ok(item))
     }
 }
 
@@ -270,12 +419,7 @@ impl<S: Stream> Stream for Throttle<S> {
     type Item = S::Item;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
-        let this = self.project();
-        ready!(this.sleep.poll(cx));
-        let item = ready!(this.stream.poll_next(cx));
-        if item.is_some() {
-            this.sleep.reset(*this.pause);
-        }
+        let Ok(item) = ready!(self.poll_throttled(cx));
         Poll::Ready(item)
     }
 
@@ -284,23 +428,36 @@ impl<S: Stream> Stream for Throttle<S> {
     }
 }
 
+impl<S: Stream> Stream for Throttle<S, LocalSleep> {
+    type Item = Result<S::Item, SleepError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_throttled(cx).map(Result::transpose)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // Errors come besides.
+        (self.stream.size_hint().0, None)
+    }
+}
+
 pin_project! {
-    /// The stream of [`StreamExt::chunks_timeout`].
+    /// The stream of [`StreamExt::chunks_timeout`] and [`StreamExt::chunks_timeout_on`].
     #[derive(Debug)]
     #[must_use = "streams do nothing unless they are polled"]
-    pub struct ChunksTimeout<S: Stream> {
+    pub struct ChunksTimeout<S: Stream, P = RuntimeSleep> {
         #[pin]
         stream: S,
         items: Vec<S::Item>,
         most: usize,
-        sleep: RuntimeSleep,
+        sleep: P,
         limit: Duration,
         // The stream has ended.
         is_over: bool,
     }
 }
 
-impl<S: Stream> ChunksTimeout<S> {
+impl<S: Stream, P> ChunksTimeout<S, P> {
     /// Takes the items that have not been yielded, before a stream is dropped half-way.
     ///
     /// ```
@@ -325,10 +482,11 @@ impl<S: Stream> ChunksTimeout<S> {
     }
 }
 
-impl<S: Stream> Stream for ChunksTimeout<S> {
-    type Item = Vec<S::Item>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+impl<S: Stream, P: Pause> ChunksTimeout<S, P> {
+    fn poll_list(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Vec<S::Item>>, P::Error>> {
         // How many items a poll takes before the task yields.
         const MOST_PER_POLL: usize = 64;
         let mut this = self.project();
@@ -336,8 +494,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         while !*this.is_over {
             if taken == MOST_PER_POLL {
                 cx.waker().wake_by_ref();
-                ready!(this.sleep.poll(cx));
-                return Poll::Ready(Some(std::mem::take(this.items)));
+                ready!(this.sleep.poll_over(cx))?;
+                return Poll::Ready(Ok(Some(std::mem::take(this.items))));
             }
             match this.stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => {
@@ -347,7 +505,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                     this.items.push(item);
                     taken += 1;
                     if this.items.len() == *this.most {
-                        return Poll::Ready(Some(std::mem::take(this.items)));
+                        return Poll::Ready(Ok(Some(std::mem::take(this.items))));
                     }
                 }
                 Poll::Ready(None) => *this.is_over = true,
@@ -355,19 +513,46 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                     if this.items.is_empty() {
                         return Poll::Pending;
                     }
-                    ready!(this.sleep.poll(cx));
-                    return Poll::Ready(Some(std::mem::take(this.items)));
+                    ready!(this.sleep.poll_over(cx))?;
+                    return Poll::Ready(Ok(Some(std::mem::take(this.items))));
                 }
             }
         }
         let rest = std::mem::take(this.items);
-        Poll::Ready(Some(rest).filter(|rest| !rest.is_empty()))
+        Poll::Ready(Ok(Some(rest).filter(|rest| !rest.is_empty())))
     }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
+    /// How many lists there will be.
+    fn lists(&self) -> (usize, Option<usize>) {
         let (least, most) = self.stream.size_hint();
         let waiting = self.items.len();
         let lists = least.saturating_add(waiting).div_ceil(self.most);
         (lists, most.and_then(|most| most.checked_add(waiting)))
+    }
+}
+
+impl<S: Stream> Stream for ChunksTimeout<S> {
+    type Item = Vec<S::Item>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Ok(list) = ready!(self.poll_list(cx));
+        Poll::Ready(list)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.lists()
+    }
+}
+
+impl<S: Stream> Stream for ChunksTimeout<S, LocalSleep> {
+    type Item = Result<Vec<S::Item>, SleepError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_list(cx).map(Result::transpose)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // Errors come besides.
+        (self.lists().0, None)
     }
 }

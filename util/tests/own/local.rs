@@ -4,13 +4,18 @@ use crate::rig::{Bell, poll, wakers};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, stress, us};
 use crate::{TICK, some_deadline};
-use std::cell::RefCell;
-use std::future::{pending, poll_fn};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{Budget, ManualClock, Remote, ScheduleErrorKind, Settings, When};
-use tickwheel_util::{LocalSleep, LocalSleeps, Wakeup};
+use tickwheel::{
+    Budget, Clock, ManualClock, MissedTicks, Period, Remote, ScheduleErrorKind, Settings, Time,
+    TimeoutError, When,
+};
+use tickwheel_util::{FutureExt, LocalSleep, LocalSleeps, Wakeup};
 
 /// Sleeps on a clock that stands.
 struct Rig {
@@ -344,5 +349,152 @@ fn sleeps_behave_as_the_list_says() {
         }
         drop(entries);
         assert_eq!(rig.sleeps.pending(), 0);
+    }
+}
+
+#[test]
+fn a_timeout_polls_its_future_first_and_says_elapsed_until_a_reset() {
+    let (rig, bell) = (Rig::new(), Bell::new());
+    let mut cx = Context::from_waker(Waker::noop());
+    // Ready at once: no timer.
+    let mut ready = Box::pin(rig.sleeps.timeout(ms(5), async { 7 }));
+    assert_eq!(ready.as_mut().poll(&mut cx), Poll::Ready(Ok(7)));
+    assert_eq!(rig.sleeps.pending(), 0);
+
+    let polls = Cell::new(0);
+    let never = poll_fn(|_| {
+        polls.set(polls.get() + 1);
+        Poll::<()>::Pending
+    });
+    let mut late = Box::pin(never.timeout_on(&rig.sleeps, ms(5)));
+    assert!(poll(&mut late, &bell).is_pending());
+    assert_eq!((rig.pass(ms(4)), bell.rings()), (0, 0));
+    assert_eq!((rig.pass(ms(1)), bell.rings()), (1, 1));
+    for _ in 0..3 {
+        let over = Poll::Ready(Err(TimeoutError::Elapsed));
+        assert_eq!(poll(&mut late, &bell), over);
+        assert_eq!(polls.get(), 2, "it stops being polled");
+    }
+    late.as_mut().reset(ms(5));
+    assert!(poll(&mut late, &bell).is_pending() && rig.sleeps.pending() == 1);
+    assert_eq!(polls.get(), 3);
+    drop(late);
+    assert_eq!(rig.sleeps.pending(), 0);
+}
+
+#[test]
+fn an_interval_keeps_its_grid_and_its_policy_for_missed_ticks() {
+    let beat_of = |missed: Option<MissedTicks>| {
+        let rig = Rig::new();
+        let start = rig.sleeps.now();
+        let mut beat = rig.sleeps.interval(ms(10));
+        if let Some(missed) = missed {
+            beat = beat.missed_ticks(missed);
+        }
+        // Asked for at 0, 10, 35 and whenever the next one is due.
+        let mut ticks = Vec::new();
+        for pass in [0, 10, 25, 0] {
+            rig.pass(ms(pass));
+            let mut tick = beat.poll_tick(&mut Context::from_waker(Waker::noop()));
+            while tick.is_pending() {
+                rig.pass(ms(1));
+                tick = beat.poll_tick(&mut Context::from_waker(Waker::noop()));
+            }
+            let Poll::Ready(Ok(due)) = tick else {
+                panic!("there is no limit")
+            };
+            ticks.push((due - start).as_millis());
+        }
+        (ticks, (rig.sleeps.now() - start).as_millis())
+    };
+    assert_eq!(beat_of(None), (vec![0, 10, 20, 40], 40));
+    assert_eq!(beat_of(Some(MissedTicks::Burst)), (vec![0, 10, 20, 30], 35));
+    assert_eq!(beat_of(Some(MissedTicks::Delay)), (vec![0, 10, 20, 45], 45));
+}
+
+#[test]
+fn a_pause_between_ticks_begins_when_the_next_one_is_asked_for() {
+    let rig = Rig::new();
+    let start = rig.sleeps.now();
+    let mut beat = rig.sleeps.interval(Period::fixed_delay(ms(10)).unwrap());
+    assert!(
+        beat.poll_tick(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    );
+    rig.pass(ms(7));
+    let bell = Bell::new();
+    let waker = Waker::from(Arc::clone(&bell));
+    assert!(
+        beat.poll_tick(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    assert_eq!((rig.pass(ms(9)), rig.pass(ms(1)), bell.rings()), (0, 1, 1));
+    let due = Poll::Ready(Ok(start + ms(17)));
+    assert_eq!(beat.poll_tick(&mut Context::from_waker(&waker)), due);
+}
+
+/// The same three limits as by the shared engine, on a clock that stands in between.
+#[test]
+fn streams_are_limited_by_the_threads_timer() {
+    use futures_lite::{Stream, StreamExt as _, stream};
+    use tickwheel_util::StreamExt;
+    fn next<S: Stream>(stream: Pin<&mut S>) -> Poll<Option<S::Item>> {
+        stream.poll_next(&mut Context::from_waker(Waker::noop()))
+    }
+    let rig = Rig::with(Settings::new().max_pending(1));
+    let sleeps = &rig.sleeps;
+
+    let mut limited = pin!(
+        stream::once(1)
+            .chain(stream::pending())
+            .timeout_on(sleeps, ms(5))
+    );
+    assert_eq!(next(limited.as_mut()), Poll::Ready(Some(Ok(1))));
+    assert!(next(limited.as_mut()).is_pending());
+    // There is room for one timer: the others say so, and go on later.
+    let mut refused = pin!(stream::pending::<()>().timeout_on(sleeps, ms(5)));
+    let Poll::Ready(Some(Err(TimeoutError::Sleep(_)))) = next(refused.as_mut()) else {
+        panic!("there is no place")
+    };
+    assert_eq!(rig.pass(ms(5)), 1);
+    let elapsed = Poll::Ready(Some(Err(TimeoutError::Elapsed)));
+    assert_eq!(next(limited.as_mut()), elapsed);
+    assert!(next(limited.as_mut()).is_pending(), "once per pause");
+
+    let mut throttled = pin!(stream::iter([1, 2]).throttle_on(sleeps, ms(5)));
+    assert_eq!(next(throttled.as_mut()), Poll::Ready(Some(Ok(1))));
+    assert!(next(throttled.as_mut()).is_pending());
+    assert_eq!(rig.pass(ms(5)), 1);
+    assert_eq!(next(throttled.as_mut()), Poll::Ready(Some(Ok(2))));
+
+    let items = stream::iter([1, 2, 3]).chain(stream::pending());
+    let mut lists = pin!(items.chunks_timeout_on(sleeps, 2, ms(5)));
+    assert_eq!(next(lists.as_mut()), Poll::Ready(Some(Ok(vec![1, 2]))));
+    assert!(next(lists.as_mut()).is_pending());
+    assert_eq!(rig.pass(ms(5)), 1);
+    assert_eq!(next(lists.as_mut()), Poll::Ready(Some(Ok(vec![3]))));
+}
+
+/// Stands, and counts how often it is read.
+#[derive(Clone, Default)]
+struct Counting(Arc<AtomicU32>);
+
+impl Clock for Counting {
+    fn now(&self) -> Time {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Time::ZERO
+    }
+}
+
+#[test]
+fn a_sleep_that_is_dropped_in_time_has_read_the_clock_once() {
+    let clock = Counting::default();
+    let sleeps = LocalSleeps::new(Settings::new().clock(clock.clone())).unwrap();
+    for delay in [HOUR, ms(5), 2 * HOUR] {
+        let before = clock.0.load(Ordering::SeqCst);
+        let mut sleep = sleeps.sleep(Time::ZERO + delay);
+        assert!(poll(&mut sleep, &Bell::new()).is_pending());
+        drop(sleep);
+        assert_eq!(clock.0.load(Ordering::SeqCst) - before, 1);
     }
 }
