@@ -10,7 +10,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut timer: EventLoopTimer<&str> =
         Settings::new().build_with_mio(poll.registry(), mio::Token(0))?;
 
-    timer.schedule(timer.now(), Duration::from_millis(30), "from the loop")?;
+    let mut now = timer.now();
+    timer.schedule(now, Duration::from_millis(30), "from the loop")?;
     let remote = timer.remote();
     let other = std::thread::spawn(move || {
         // Wakes the loop if it sleeps beyond this deadline.
@@ -21,13 +22,13 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut fired = Vec::new();
     while fired.len() < 2 {
-        match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
+        match poll.poll(&mut events, timer.poll_timeout(now)) {
             // A signal: an empty round.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             polled => polled?,
         }
         // Sockets come here, before the timers: what has arrived beats a timeout of the same round.
-        let now = timer.now();
+        now = timer.now();
         timer.poll(now, |expired| fired.push(expired.payload));
     }
     assert!(other.join().expect("the other thread ends"));

@@ -32,13 +32,16 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
     let mut connections = HashMap::new();
     // Tokens are never used twice, so no timer meets the next connection.
     let mut tokens = (2..).map(Token);
+    let mut now = timer.now();
     loop {
-        match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
+        match poll.poll(&mut events, timer.poll_timeout(now)) {
             // A signal, such as Ctrl-Z and `fg`: an empty round.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             polled => polled?,
         }
-        // Sockets first: bytes that have arrived beat a timeout of the same round.
+        // Sockets first: bytes that have arrived beat a timeout of the same round. Their timers wait for the one reading
+        // of the clock that comes after them.
+        let (mut opened, mut heard) = (Vec::new(), Vec::new());
         for token in events.iter().map(|event| event.token()) {
             if token == LISTENER {
                 // An error: there is no other client, or no descriptor for it, or it has gone again.
@@ -46,8 +49,7 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
                     let token = tokens.next().ok_or("there are no more tokens")?;
                     poll.registry()
                         .register(&mut stream, token, Interest::READABLE)?;
-                    let idle = timer.schedule(timer.now(), IDLE, token)?;
-                    connections.insert(token, (stream, idle));
+                    opened.push((token, stream));
                 }
             }
             // The listener and the timer are none, and this one may have been closed since the event.
@@ -55,14 +57,21 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
                 continue;
             };
             if matches!(echo(stream), Ok(true)) {
-                timer.reschedule(timer.now(), *idle, IDLE);
+                heard.push(*idle);
             } else {
                 // The client has hung up, is broken, or does not take its echo.
                 timer.cancel(*idle);
                 connections.remove(&token);
             }
         }
-        let now = timer.now();
+        now = timer.now();
+        for (token, stream) in opened {
+            let idle = timer.schedule(now, IDLE, token)?;
+            connections.insert(token, (stream, idle));
+        }
+        for idle in heard {
+            timer.reschedule(now, idle, IDLE);
+        }
         // If more is due than one call may fire, the next timeout is zero.
         timer.poll(now, |expired| {
             println!(

@@ -32,7 +32,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let waker = move || drop((&ringer).write(&[1]));
     let mut timer: EventLoopTimer<&str> = Settings::new().build_with_waker(waker)?;
 
-    timer.schedule(timer.now(), Duration::from_millis(30), "from the loop")?;
+    let mut now = timer.now();
+    timer.schedule(now, Duration::from_millis(30), "from the loop")?;
     let remote = timer.remote();
     let other = std::thread::spawn(move || {
         remote
@@ -51,7 +52,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
             unsafe { ring.submission().push(&read)? };
         }
         // Right before the wait: from here on a remote's earlier timer rings the bell.
-        let waited = match timer.poll_timeout(timer.now()) {
+        let waited = match timer.poll_timeout(now) {
             Some(Duration::ZERO) => ring.submit(),
             None => ring.submit_and_wait(1),
             Some(pause) => {
@@ -68,7 +69,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         // Sockets come here, before the timers.
         must_read = ring.completion().count() > 0;
-        let now = timer.now();
+        now = timer.now();
         timer.poll(now, |expired| fired.push(expired.payload));
     }
     assert!(other.join().expect("the other thread ends"));
