@@ -1,0 +1,69 @@
+//! One timer per runtime of one thread: what the blocks of the page do.
+
+use futures_lite::{StreamExt as _, stream};
+use std::error::Error;
+use std::future::{pending, poll_fn};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tickwheel::TimeoutError;
+use tickwheel_util::{FutureExt, LocalSleeps, StreamExt};
+
+/// The page, whose blocks are run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Page;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Sleeps, limits the time of another future and of a stream, ticks, and is woken by another thread.
+///
+/// # Errors
+///
+/// None, because no limit of pending timers is set.
+///
+/// # Panics
+///
+/// If anything of that is early, or does not come.
+pub async fn work(sleeps: &LocalSleeps) -> Result<(), Box<dyn Error>> {
+    let start = Instant::now();
+    sleeps.sleep(5 * MS).await?;
+    assert!(start.elapsed() >= 5 * MS, "early");
+
+    assert_eq!(sleeps.timeout(3600_000 * MS, async { 7 }).await?, 7);
+    let start = Instant::now();
+    let late = pending::<()>().timeout_on(sleeps, 3 * MS).await;
+    assert_eq!(late, Err(TimeoutError::Elapsed));
+    assert!(start.elapsed() >= 3 * MS, "early");
+
+    let start = Instant::now();
+    let mut beat = sleeps.interval(2 * MS);
+    for _ in 0..5 {
+        beat.tick().await?;
+    }
+    assert!(start.elapsed() >= 8 * MS, "early");
+
+    let items = stream::once(1).chain(stream::pending());
+    let mut limited = std::pin::pin!(items.timeout_on(sleeps, 2 * MS));
+    assert_eq!(limited.next().await, Some(Ok(1)));
+    assert_eq!(limited.next().await, Some(Err(TimeoutError::Elapsed)));
+
+    // Another thread wakes this task, in one millisecond.
+    let mut remote = Some(sleeps.remote());
+    let start = Instant::now();
+    poll_fn(|cx| {
+        let Some(remote) = remote.take() else {
+            // A runtime may poll a task that nothing has woken. If the wake were early, or did not come, this would
+            // wait for ever.
+            return if start.elapsed() < MS {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            };
+        };
+        let waker = cx.waker().clone();
+        std::thread::spawn(move || remote.schedule(MS, waker.into()).map(drop).is_ok());
+        Poll::Pending
+    })
+    .await;
+    Ok(())
+}
