@@ -2,12 +2,11 @@
 -- ARGV id, retention in ms
 local id = ARGV[1]
 local key = base .. ':job:' .. id
-local job = read(key)
-local due, state = tonumber(job[1] or ''), job[9] or 'fired'
-if not due then return { 'unknown', 0 } end
+local job = redis.call('HMGET', key, 'state', 'due', 'once', 'long')
+if not job[2] then return { 'unknown', 0 } end
 if redis.call('ZREM', base .. ':due', id) == 1 then
   count_pending(queue_of(id), -1)
-  state = 'cancelled'
-  retire(key, job, state, ARGV[2])
+  retire(key, job[3], job[4], 'cancelled', ARGV[2])
+  job[1] = 'cancelled'
 end
-return { state, due }
+return { job[1] or 'fired', tonumber(job[2]) }

@@ -24,23 +24,30 @@ local function announce(moments)
   local count = redis.call('INCR', base .. ':seq')
   redis.call('PUBLISH', base .. ':near', text(count) .. ' ' .. table.concat(moments, ' '))
 end
--- Reads what is to be known of a job to end it: {due, created, fired, attempt, spent, policy, reason, key, state}.
-local function read(key)
-  return redis.call('HMGET', key, 'due', 'created', 'fired', 'attempt', 'spent', 'policy', 'reason', 'once', 'state')
-end
--- Ends a job that was read: a short record of it, and the memory of its idempotency key, stay for `retention` ms. The record is written
--- anew, because one that has had a long payload does not shrink by itself.
-local function retire(key, job, state, retention)
-  local kept = { 'state', state, 'due', job[1], 'created', job[2], 'policy', string.match(job[6], '^%d+') }
-  if job[3] then
-    kept[#kept + 1], kept[#kept + 2] = 'fired', job[3]
-    kept[#kept + 1], kept[#kept + 2] = 'attempt', job[4] - (job[5] or 0)
+-- Writes the record of a new job. `long` marks one that Redis keeps as a table and not as a list, because of a value of
+-- more than 64 bytes.
+local function record(id, payload, ...)
+  if #payload > 64 then
+    redis.call('HSET', base .. ':job:' .. id, 'payload', payload, 'long', 1, ...)
+  else
+    redis.call('HSET', base .. ':job:' .. id, 'payload', payload, ...)
   end
-  if job[7] then kept[#kept + 1], kept[#kept + 2] = 'reason', job[7] end
-  redis.call('DEL', key)
-  redis.call('HSET', key, unpack(kept))
+end
+-- Ends a job: its record without the payload, and the memory of its idempotency key, stay for `retention` ms.
+local function retire(key, once, is_long, state, retention)
+  if is_long then
+    -- Written anew: a table takes three times as much as a list, and does not become one when it shrinks.
+    local job = redis.call('HMGET', key, 'due', 'created', 'policy', 'fired', 'attempt', 'spent', 'reason')
+    local kept = { 'state', state, 'due', job[1], 'created', job[2], 'policy', job[3] }
+    if job[4] then kept[9], kept[10], kept[11], kept[12] = 'fired', job[4], 'attempt', job[5] - (job[6] or 0) end
+    if job[7] then kept[#kept + 1], kept[#kept + 2] = 'reason', job[7] end
+    redis.call('DEL', key)
+    redis.call('HSET', key, unpack(kept))
+  else
+    redis.call('HSET', key, 'state', state, 'payload', '')
+  end
   redis.call('PEXPIRE', key, retention)
-  if job[8] and job[8] ~= '' then redis.call('PEXPIRE', base .. ':once:' .. job[8], retention) end
+  if once and once ~= '' then redis.call('PEXPIRE', base .. ':once:' .. once, retention) end
 end
 -- Moves a job whose attempts are used up to the dead ones.
 local function bury(id, reason, now_ms)
@@ -62,8 +69,8 @@ end
 local function add_occurrence(name, id, due, horizon)
   local key = base .. ':schedule:' .. name
   local plan = redis.call('HMGET', key, 'payload', 'policy')
-  redis.call('HSET', base .. ':job:' .. id, 'payload', plan[1], 'due', due, 'created',
-    text(math.ceil(now_us() / 1000)), 'policy', plan[2], 'schedule', name)
+  record(id, plan[1], 'due', due, 'created', text(math.ceil(now_us() / 1000)), 'policy', plan[2],
+    'schedule', name)
   count_pending(queue_of(id), 1)
   redis.call('HSET', key, 'job', id)
   redis.call('ZADD', base .. ':due', due, id)

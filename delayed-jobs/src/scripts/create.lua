@@ -38,8 +38,7 @@ for i = 3, #ARGV, 6 do
   if not known then
     due = due == '' and now + tonumber(delay) or tonumber(due)
     local at = text(due)
-    redis.call('HSET', base .. ':job:' .. id, 'payload', payload, 'due', at, 'created', created,
-      'once', once, 'policy', policy)
+    record(id, payload, 'due', at, 'created', created, 'once', once, 'policy', policy)
     if queue ~= '' then counts[queue] = counts[queue] + 1 end
     entries[#entries + 1], entries[#entries + 2] = at, id
     if due <= horizon and near[#near] ~= at then near[#near + 1] = at end

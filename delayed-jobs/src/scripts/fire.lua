@@ -7,12 +7,18 @@ if redis.call('GET', base .. ':lease') ~= ARGV[1] then return { -1, false, false
 local now = now_us()
 local now_ms = math.floor(now / 1000)
 local due = redis.call('ZRANGEBYSCORE', base .. ':due', '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, ARGV[2])
-local late, queues, fired = {}, {}, ' ' .. text(now_ms)
+local late, fired, of_default = {}, ' ' .. text(now_ms), {}
+local queues, find = { [''] = of_default }, string.find
 for i = 1, #due, 2 do
-  local queue = queue_of(due[i])
-  local ready = queues[queue] or {}
-  queues[queue] = ready
-  ready[#ready + 1] = due[i] .. ' ' .. due[i + 1] .. fired
+  local id, ready = due[i], of_default
+  -- `queue_of`, without a call for each of many.
+  local at = find(id, '-', 8, true)
+  if at then
+    local queue = string.sub(id, at + 1)
+    ready = queues[queue] or {}
+    queues[queue] = ready
+  end
+  ready[#ready + 1] = id .. ' ' .. due[i + 1] .. fired
   late[#late + 1] = now_ms - tonumber(due[i + 1])
 end
 if #late > 0 then
@@ -20,9 +26,11 @@ if #late > 0 then
   redis.call('ZREMRANGEBYRANK', base .. ':due', 0, #late - 1)
 end
 for queue, ready in pairs(queues) do
-  redis.call('RPUSH', key_of('ready', queue), unpack(ready))
-  count_pending(queue, -#ready)
-  redis.call('PUBLISH', ARGV[3], queue == '' and ARGV[4] or ARGV[4] .. ' ' .. queue)
+  if #ready > 0 then
+    redis.call('RPUSH', key_of('ready', queue), unpack(ready))
+    count_pending(queue, -#ready)
+    redis.call('PUBLISH', ARGV[3], queue == '' and ARGV[4] or ARGV[4] .. ' ' .. queue)
+  end
 end
 local first = redis.call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')[2]
 local next, passed = first and tonumber(first) or math.huge, {}
