@@ -9,7 +9,9 @@
 #
 # JOBS=1 explores one scenario at a time; without it, as many as there are cores.
 #
-# One build serves all: loom-tests/support/weakened.rs gives an operation another ordering at run time.
+# One build serves all: loom-tests/support/weakened.rs gives an operation another ordering at run time. It knows the
+# operation by its line, or by the line of the caller where a function has `track_caller`: so each transition of the
+# state word is weakened by itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -106,7 +108,11 @@ for file in $(grep -rlE 'Ordering::(Acquire|Release|AcqRel|SeqCst)' src --includ
     /^#\[cfg\(all\(test/ || /^mod tests/ { exit }
     /^ *\/\// { next }
     /[.:][a-z_]*(load|store|swap|compare_exchange|fetch_[a-z]+)(_weak)?\(|fence\(/ { begins = FNR }
+    /track_caller/ { by_caller = 1 }
+    /^ *}$/ && by_caller == 2 { by_caller = 0 }
     /Ordering::(Acquire|Release|AcqRel|SeqCst)/ {
+      # Met at the lines of the callers.
+      if (by_caller) { by_caller = 2; next }
       if (!((file ":" begins) in seen) && !((file ":" FNR) in seen)) print file, begins
     }' "$work/seen" "$file"
 done | sort -u | while read -r file line; do

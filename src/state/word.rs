@@ -111,6 +111,7 @@ impl StateWord {
 
     /// Takes one step of a living timer; returns the present state if another thread was faster.
     #[inline]
+    #[cfg_attr(tickwheel_loom, track_caller)] // `orderings.sh` weakens each transition by itself
     fn step(&self, from: State, to: State) -> Result<State, State> {
         // ORDERING: AcqRel. Acquire pairs with `arm` and `finish_move`: what the caller reads of the node next is at
         // least as new as `from` [P1] [P3] [P24]. Release is for the thread that recycles after reading the new
