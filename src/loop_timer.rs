@@ -37,6 +37,9 @@ mod sealed {
     pub trait Steps {
         type Payload;
 
+        /// Returns whether a poll at `now` would do nothing, and takes note of its time then.
+        fn is_idle(&mut self, now: Time) -> bool;
+
         /// Begins a poll; `None` if one is under way, because the caller is a handler.
         fn begin(&mut self, now: Time) -> Option<Poll>;
 
@@ -146,8 +149,42 @@ pub trait LoopTimer: sealed::Steps + Sized {
         now: Time,
         handler: impl FnMut(&mut Self, Expired<Self::Payload>),
     ) -> Polled {
-        self.expired(now).handle_with(handler)
+        poll_with(self, now, handler)
     }
+}
+
+/// The answer of a poll that has done nothing.
+const NOTHING: Polled = Polled {
+    fired: 0,
+    more: false,
+};
+
+/// Hands each timer that is due to `handler`, together with the timer that it was scheduled on. Inlined, so that a round
+/// in which nothing is due costs some comparisons.
+#[inline(always)]
+pub(crate) fn poll_with<F: LoopTimer>(
+    timer: &mut F,
+    now: Time,
+    handler: impl FnMut(&mut F, Expired<F::Payload>),
+) -> Polled {
+    if timer.is_idle(now) {
+        return NOTHING;
+    }
+    fire_due(timer, now, handler)
+}
+
+#[inline(never)]
+fn fire_due<F: LoopTimer>(
+    timer: &mut F,
+    now: Time,
+    mut handler: impl FnMut(&mut F, Expired<F::Payload>),
+) -> Polled {
+    let poll = timer.begin(now);
+    let mut due = Expirations { timer, poll };
+    while let Some(expired) = due.next() {
+        handler(due.timer, expired);
+    }
+    due.end()
 }
 
 /// Implements the calls of [`LoopTimer`] by those of the timer itself, which have the same names.
@@ -218,25 +255,19 @@ pub struct Expirations<'a, F: LoopTimer> {
 }
 
 impl<'a, F: LoopTimer> Expirations<'a, F> {
+    #[inline(always)]
     pub(crate) fn begin(timer: &'a mut F, now: Time) -> Self {
-        let poll = timer.begin(now);
+        let poll = if timer.is_idle(now) {
+            None
+        } else {
+            timer.begin(now)
+        };
         Self { timer, poll }
     }
 
     /// Returns the timer itself.
     pub fn timer(&mut self) -> &mut F {
         self.timer
-    }
-
-    /// Hands each timer to `handler`, together with the timer that it was scheduled on.
-    pub(crate) fn handle_with(
-        mut self,
-        mut handler: impl FnMut(&mut F, Expired<F::Payload>),
-    ) -> Polled {
-        while let Some(expired) = self.next() {
-            handler(self.timer, expired);
-        }
-        self.end()
     }
 
     /// Returns the timer, and the poll that is under way, if one is.
@@ -252,10 +283,7 @@ impl<'a, F: LoopTimer> Expirations<'a, F> {
     #[inline]
     fn end(&mut self) -> Polled {
         let Some(mut poll) = self.poll.take() else {
-            return Polled {
-                fired: 0,
-                more: false,
-            };
+            return NOTHING;
         };
         self.timer.after_handler(&mut poll);
         // Left half-way: more may be due.

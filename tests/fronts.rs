@@ -11,6 +11,8 @@ mod support {
 }
 #[path = "fronts/bursts.rs"]
 mod bursts;
+#[path = "fronts/idle.rs"]
+mod idle;
 #[path = "fronts/loops.rs"]
 mod loops;
 #[path = "fronts/passed.rs"]

@@ -11,12 +11,14 @@
 //! compiler, because another one gives other counts.
 
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Time, Timer, TimerTask, When,
+    BuildError, Builder, Drive, EventLoopTimer, Expired, LoopTimer, ManualClock, Settings, Time,
+    Timer, TimerTask, When,
 };
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
@@ -35,7 +37,7 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// Does an operation so many times.
 type Operation = fn(usize);
 
-const OPERATIONS: [(&str, Operation); 17] = [
+const OPERATIONS: [(&str, Operation); 23] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
     // The same with a table of payloads and no timer: the benchmark's own share, and the least there is.
@@ -52,6 +54,32 @@ const OPERATIONS: [(&str, Operation); 17] = [
         _ = black_box(life::<EventLoopPeer>(times))
     }),
     ("remote-pair", remote_pairs),
+    // A round of a loop in which nothing is due and nothing was sent.
+    ("local-idle", |times| {
+        rounds(times, Settings::new().build_local(), |timer, now| {
+            _ = timer.schedule(now, DELAY, 17)
+        })
+    }),
+    ("fixed-idle", |times| {
+        rounds(times, Settings::new().build_fixed(DELAY), |timer, now| {
+            _ = timer.schedule(now, 17)
+        })
+    }),
+    ("loop-idle", |times| {
+        rounds(times, a_loop(), |timer, now| {
+            _ = timer.schedule(now, DELAY, 17)
+        })
+    }),
+    ("loop-idle-remote", |times| {
+        let remote = Cell::new(None);
+        rounds(times, a_loop(), |timer: &mut EventLoopTimer<u64>, now| {
+            remote.set(Some(timer.remote()));
+            _ = timer.schedule(now, DELAY, 17);
+        })
+    }),
+    // The question how long the loop may sleep, and the end of that sleep.
+    ("loop-timeout", |times| timeouts(times, false)),
+    ("loop-timeout-remote", |times| timeouts(times, true)),
     // Keep a thousand timers in flight in an engine that is turned by hand, by keys and delays.
     ("engine-pair", |times| keys(times, by_hand(), || DELAY)),
     ("engine-time", |times| {
@@ -212,12 +240,46 @@ fn pairs<N, E: Debug, C>(
     }
 }
 
+fn a_loop() -> Result<EventLoopTimer<u64>, BuildError> {
+    Settings::new()
+        .clock(ManualClock::new())
+        .build_with_waker(|| ())
+}
+
+/// Polls so often while nothing is due; `schedule` makes one of a thousand residents.
+fn rounds<L: LoopTimer>(
+    times: usize,
+    timer: Result<L, BuildError>,
+    schedule: impl Fn(&mut L, Time),
+) {
+    let mut timer = timer.expect("the defaults are valid");
+    let mut now = Time::ZERO;
+    (0..RESIDENTS).for_each(|_| schedule(&mut timer, now));
+    for _ in 0..times {
+        now = now + Duration::from_nanos(100);
+        let polled = timer.poll(now, |_| unreachable!("nothing is due"));
+        black_box(polled);
+    }
+}
+
+fn timeouts(times: usize, has_remote: bool) {
+    let mut timer = a_loop().expect("the defaults are valid");
+    let remote = has_remote.then(|| timer.remote());
+    for _ in 0..RESIDENTS {
+        _ = timer.schedule(Time::ZERO, DELAY, 17);
+    }
+    let mut now = Time::ZERO;
+    for _ in 0..times {
+        now = now + Duration::from_nanos(100);
+        black_box(timer.poll_timeout(now));
+        black_box(timer.poll(now, |_| unreachable!("nothing is due")));
+    }
+    drop(remote);
+}
+
 /// A remote of an event loop, which polls once per thousand.
 fn remote_pairs(times: usize) {
-    let settings = Settings::new().clock(ManualClock::new());
-    let mut timer: EventLoopTimer<u64> = settings
-        .build_with_waker(|| ())
-        .expect("the defaults are valid");
+    let mut timer = a_loop().expect("the defaults are valid");
     let remote = timer.remote();
     let poll = || _ = timer.poll(Time::ZERO, |_| ());
     pairs(

@@ -35,6 +35,9 @@ pub(crate) struct Driver<W = AnyWheel> {
     bound: ZombieBound,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,
+    /// Turns before this tick have nothing to do, unless something earlier has come to the log since: see
+    /// [`idle_until`](Driver::idle_until). 0 from the beginning of a turn until one has left nothing to do at once.
+    idle_until: u64,
     /// Zombies removed from log and deferred entries before they came due, since the beginning.
     evicted: u64,
     /// Zombies dropped because they came due, since the beginning.
@@ -55,6 +58,7 @@ impl<W: Wheel> Driver<W> {
             has_fired: false,
             bound: ZombieBound::default(),
             latest: 0,
+            idle_until: 0,
             evicted: 0,
             dropped: 0,
         }
@@ -71,6 +75,7 @@ impl<W: Wheel> Driver<W> {
             self.deferred.insert(&mut self.wheel);
         }
         self.latest = self.latest.max(now);
+        self.idle_until = 0;
         self.log.follow(self.latest);
         Some(TurnState {
             now: self.latest,
@@ -89,6 +94,21 @@ impl<W: Wheel> Driver<W> {
             return true;
         };
         Arc::ptr_eq(token, &self.token)
+    }
+
+    /// Returns the tick before which a turn has nothing to do: nothing is due, no sweep goes on, and nothing waits for
+    /// the next turn. Until then an owner that asks for a turn is like one that sleeps.
+    #[inline(always)]
+    pub(crate) fn idle_until(&self) -> u64 {
+        // What is scheduled goes to the log's newest block, which knows its earliest deadline anyway.
+        self.idle_until.min(self.log.earliest_in_tail())
+    }
+
+    /// Notes that a turn has ended that has left nothing to do before the tick `next`.
+    #[inline]
+    pub(crate) fn rest(&mut self, next: u64) {
+        // The log wants a turn somewhat before what is sealed there is due.
+        self.idle_until = next.min(self.log.next_look());
     }
 
     /// Returns whether a handler may be running.
@@ -111,6 +131,7 @@ impl<W: Wheel> Driver<W> {
         } else if self.has_fired {
             self.insert_fifo(entry.deadline, entry.index, entry.mark)
         } else {
+            self.idle_until = self.idle_until.min(entry.deadline);
             self.wheel.try_insert(entry)
         }
     }
@@ -121,6 +142,7 @@ impl<W: Wheel> Driver<W> {
     #[must_use]
     pub(crate) fn make_room<S: TimerStore>(&mut self, entry: Entry, store: &S) -> bool {
         self.make_room_in_log(store);
+        self.idle_until = 0;
         if self.insert(entry) {
             return true;
         }
@@ -156,6 +178,7 @@ impl<W: Wheel> Driver<W> {
             index,
             mark,
         };
+        self.idle_until = self.idle_until.min(deadline);
         if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
             self.deferred.push(entry)
         } else {
@@ -171,6 +194,7 @@ impl<W: Wheel> Driver<W> {
             index,
             mark,
         };
+        self.idle_until = 0;
         if self.is_turning() {
             return self.deferred.push(entry);
         }
@@ -335,6 +359,8 @@ impl<W: Wheel> Driver<W> {
     #[inline(never)]
     pub(crate) fn look_at_zombies<S: TimerStore>(&mut self, store: &mut S) {
         self.keep_bounded(store, true, SWEEP_PER_LOOK);
+        // A turn goes on with the sweep, or with what is to be done after one.
+        self.idle_until = 0;
     }
 
     /// Sweeps; see [`keep_bounded`](Self::keep_bounded).
@@ -350,6 +376,12 @@ impl<W: Wheel> Driver<W> {
     fn first(&self) -> Option<u64> {
         let in_log = (self.log.len() > 0).then(|| self.log.earliest());
         self.wheel.next_deadline().into_iter().chain(in_log).min()
+    }
+
+    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
+    pub(crate) fn next_tick(&self) -> Option<u64> {
+        let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
+        if waiting { Some(0) } else { self.first() }
     }
 
     /// Entries in log and wheel.
@@ -372,6 +404,7 @@ impl<W: Wheel> Driver<W> {
 
     /// Forgets every entry.
     pub(crate) fn clear(&mut self) {
+        self.idle_until = 0;
         self.wheel.drain_all(&mut |_| ());
         self.log.clear();
         self.due.clear();
@@ -393,12 +426,6 @@ impl<W: Wheel> Driver<W> {
     /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
     pub(crate) fn begin_sweep(&mut self) {
         self.bound.begin_thorough();
-    }
-
-    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
-    pub(crate) fn next_tick(&self) -> Option<u64> {
-        let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
-        if waiting { Some(0) } else { self.first() }
     }
 
     /// Entries inserted, zombies included.

@@ -113,7 +113,13 @@ impl Log {
 
     #[inline]
     fn earliest_young(&self) -> u64 {
-        self.tail.min.min(self.young_min)
+        self.earliest_in_tail().min(self.young_min)
+    }
+
+    /// Returns the same of the newest block alone, to which every entry goes first.
+    #[inline(always)]
+    pub(crate) fn earliest_in_tail(&self) -> u64 {
+        self.tail.min
     }
 
     /// Entries kept, dead ones included.

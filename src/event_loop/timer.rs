@@ -3,7 +3,7 @@
 use super::remote::Remote;
 use crate::contain;
 use crate::engine::TimerTask;
-use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer};
+use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer, poll_with};
 use crate::settings::Settings;
 use crate::shard::{Fired, Owner, ShardStats, Turn};
 use crate::time::{
@@ -339,12 +339,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         whole_ms(self.poll_timeout(now))
     }
 
-    /// Fires what is due at `now`, within the budget.
+    /// Fires what is due at `now`, within the budget. If nothing is due and nothing was sent that could be, a poll costs
+    /// a few nanoseconds, so that a loop may poll in every round.
     ///
     /// # Panics
     ///
     /// Only if `handler` does; the timer that it was called for counts as fired, and the next poll goes on
     /// with the rest. A periodic timer goes on with its next period, as if the handler had returned.
+    #[inline]
     pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
         self.poll_with(now, |_, expired| handler(expired))
     }
@@ -356,8 +358,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// # Panics
     ///
     /// Like [`poll`](Self::poll).
+    #[inline]
     pub fn poll_with(&mut self, now: Time, handler: impl FnMut(&mut Self, Expired<T>)) -> Polled {
-        self.expired(now).handle_with(handler)
+        poll_with(self, now, handler)
     }
 
     /// Yields the timers that are due at `now`, one at a time and within the budget, without a handler; see
@@ -365,6 +368,14 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     #[inline]
     pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
         Expirations::begin(self, now)
+    }
+
+    /// Ends the sleep that was announced, if one was.
+    #[inline(always)]
+    fn end_sleep(&self) {
+        if self.asleep.take() {
+            self.owner.end_sleep();
+        }
     }
 
     /// Ends the call of a periodic timer, unless its handler has put another timer in this one's place.
@@ -443,13 +454,22 @@ impl<T: Send + 'static> LoopTimer for EventLoopTimer<T> {
 impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     type Payload = T;
 
+    #[inline(always)]
+    fn is_idle(&mut self, now: Time) -> bool {
+        let now = self.latest.present(now);
+        if !self.owner.is_idle(self.rate.current(now)) {
+            return false;
+        }
+        self.latest.0 = now;
+        self.end_sleep();
+        true
+    }
+
     fn begin(&mut self, now: Time) -> Option<Poll> {
         if self.owner.is_turning() {
             return None;
         }
-        if self.asleep.take() {
-            self.owner.end_sleep();
-        }
+        self.end_sleep();
         let now = self.latest.present(now);
         self.latest.0 = now;
         // A call is left over where its handler has swapped the timer for another one.

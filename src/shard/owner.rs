@@ -49,6 +49,8 @@ pub(crate) struct Owner<T> {
     closed: bool,
     /// Entries that the owner's own moves have turned into zombies.
     superseded: u64,
+    /// The driver's [`idle_until`](Driver::idle_until) when the counters were last told of the next deadline.
+    reported: u64,
     /// How far it has got with giving the memory of free nodes back.
     trim: Trim,
     /// The node of the periodic timer that is at a call: it is kept until [`Owner::finish_call`].
@@ -95,6 +97,7 @@ impl<T> Owner<T> {
             turn_requested: false,
             closed: false,
             superseded: 0,
+            reported: 0,
             trim: Trim::default(),
             calling: None,
         }
@@ -191,14 +194,41 @@ impl<T> Owner<T> {
         let more = self.draining || cut_short || sweeping || self.trim(budget.sweep);
         self.report();
         let next = if more { now } else { self.next_tick() };
-        let counters = &self.handle.counters;
         if more {
-            counters.cut_short.add(1);
+            self.handle.counters.cut_short.add(1);
         } else {
-            // What is due already waits for the next turn since a moment ago: no lag.
-            counters.next.set(!next.max(now));
+            if next > now {
+                self.driver.rest(next);
+            }
+            self.report_next(next.max(now));
         }
         Turn { fired, more, next }
+    }
+
+    /// Returns whether a turn at `now` would find nothing to do.
+    #[inline(always)]
+    pub(crate) fn is_idle(&mut self, now: u64) -> bool {
+        let next = self.driver.idle_until();
+        if now >= next || now >= self.handle.wake_state.inbox_due() {
+            return false;
+        }
+        if next < self.reported {
+            self.report_earlier(now);
+        }
+        true
+    }
+
+    /// Reports that the owner has scheduled something earlier than what a turn has reported.
+    #[cold]
+    #[inline(never)]
+    fn report_earlier(&mut self, now: u64) {
+        self.report_next(self.next_tick().max(now));
+    }
+
+    /// Reports when something is due next. What is due already waits for the next turn since a moment ago: no lag.
+    fn report_next(&mut self, next: u64) {
+        self.reported = self.driver.idle_until();
+        self.handle.counters.next.set(!next);
     }
 
     /// Gives the memory of nodes that are free after a burst back, a piece at a time; whether there is more to do.

@@ -52,7 +52,7 @@ pub struct ShardStats {
     pub panics: u64,
     /// Expired timers that the executor gave back.
     pub refused_by_executor: u64,
-    /// Turns made.
+    /// Turns made. A poll of a loop that has nothing to do is none.
     pub turns: u64,
     /// Turns that ended with work left, because their budget was used up.
     pub cut_short: u64,

@@ -71,7 +71,7 @@ macro_rules! on_each_kind {
 }
 
 /// The payloads of what one poll fires.
-fn fire(timer: &mut impl LoopTimer<Payload = u64>, now: Time) -> Vec<u64> {
+pub(super) fn fire(timer: &mut impl LoopTimer<Payload = u64>, now: Time) -> Vec<u64> {
     timer.expired(now).map(|expired| expired.payload).collect()
 }
 

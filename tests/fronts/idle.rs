@@ -1,0 +1,181 @@
+//! Rounds of a loop in which nothing is due do nothing: whatever comes after one is noticed all the same.
+
+use super::loops::{Loop, fire};
+use super::{MS, NOW, event_loop, standing};
+use crate::support::setup::HOUR;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tickwheel::{Budget, EventLoopTimer, FixedTimer, LocalTimer, Settings, Time};
+
+/// Far enough for the log, in which the owner's entries wait.
+const FAR: Duration = Duration::from_millis(200);
+
+/// Polls until nothing is left to do, and then once more, in vain.
+fn rest<L: Loop>(timer: &mut L, now: Time) {
+    while timer.poll(now, |_| panic!("nothing is due")).more {}
+    assert_eq!(timer.poll(now, |_| panic!("nothing is due")).fired, 0);
+    assert_eq!(timer.expired(now).count(), 0);
+}
+
+#[test]
+fn what_is_scheduled_after_an_idle_round_fires_in_time() {
+    fn test<L: Loop>(delays: &[Duration]) {
+        for &delay in delays {
+            for mut timer in L::each(delay) {
+                // With an empty timer, and with one that waits for something else.
+                for round in 0..2 {
+                    let now = NOW + 2 * HOUR * round;
+                    rest(&mut timer, now);
+                    timer.arm(now, delay, 1);
+                    if !delay.is_zero() {
+                        rest(&mut timer, now + delay - MS);
+                    }
+                    assert_eq!(fire(&mut timer, now + delay), [1]);
+                    rest(&mut timer, now + delay);
+                    timer.arm(now, delay, 2);
+                    assert_eq!(timer.poll(now + delay, |_| ()).fired, 1);
+                }
+            }
+        }
+    }
+    test::<LocalTimer<u64>>(&[Duration::ZERO, MS, 50 * MS, FAR, HOUR]);
+    test::<EventLoopTimer<u64>>(&[Duration::ZERO, MS, 50 * MS, FAR, HOUR]);
+    test::<FixedTimer<u64>>(&[Duration::ZERO, MS, HOUR]);
+}
+
+/// More entries than one block of the log holds: the earliest is in none of its newest.
+#[test]
+fn what_was_scheduled_many_timers_ago_fires_in_time() {
+    fn test<L: Loop>() {
+        for mut timer in L::each(FAR) {
+            rest(&mut timer, NOW);
+            timer.arm(NOW, FAR, 1);
+            for id in 0..20_000 {
+                timer.arm(NOW, HOUR, id);
+            }
+            rest(&mut timer, NOW + FAR - MS);
+            assert_eq!(fire(&mut timer, NOW + FAR), [1]);
+        }
+    }
+    test::<LocalTimer<u64>>();
+    test::<EventLoopTimer<u64>>();
+}
+
+#[test]
+fn a_timer_that_is_pulled_in_after_an_idle_round_fires_in_time() {
+    fn test<L: Loop>() {
+        for to in [Duration::ZERO, MS, FAR] {
+            for mut timer in L::each(HOUR) {
+                let key = timer.arm(NOW, HOUR, 1);
+                rest(&mut timer, NOW);
+                assert!(timer.move_to(NOW, key, to));
+                assert_eq!(fire(&mut timer, NOW + to), [1]);
+            }
+        }
+    }
+    test::<LocalTimer<u64>>();
+    test::<EventLoopTimer<u64>>();
+}
+
+/// An idle round has a time all the same: a later one that is told less counts as that.
+#[test]
+fn a_time_that_goes_back_after_an_idle_round_stands_still() {
+    fn test<L: Loop>() {
+        for mut timer in L::each(FAR) {
+            rest(&mut timer, NOW);
+            rest(&mut timer, NOW + HOUR);
+            timer.arm(NOW, FAR, 1);
+            assert_eq!(fire(&mut timer, NOW), [1]);
+        }
+    }
+    test::<LocalTimer<u64>>();
+    test::<EventLoopTimer<u64>>();
+}
+
+/// The sweep that cancels have begun goes on in rounds in which nothing is due, and says so.
+#[test]
+fn a_sweep_goes_on_in_idle_rounds() {
+    fn test<L: Loop>() {
+        let settings = Settings::new().budget(Budget::new().sweep(64));
+        let mut timer = L::build(settings, HOUR);
+        let keys: Vec<_> = (0..100_000).map(|id| timer.arm(NOW, HOUR, id)).collect();
+        rest(&mut timer, NOW);
+        // Not the oldest first, so that the dead lie among the living.
+        let mut victims = keys.iter().step_by(2).chain(keys.iter().skip(1).step_by(4));
+        let mut sweeps = 0;
+        while sweeps == 0 {
+            assert!(
+                timer
+                    .cancel(*victims.next().expect("no poll has swept"))
+                    .won()
+            );
+            while timer.poll(NOW, |_| panic!("nothing is due")).more {
+                sweeps += 1;
+            }
+        }
+        assert!(sweeps > 10, "only {sweeps} polls have swept");
+    }
+    test::<LocalTimer<u64>>();
+    test::<EventLoopTimer<u64>>();
+    test::<FixedTimer<u64>>();
+}
+
+#[test]
+fn what_a_remote_does_after_an_idle_round_is_noticed() {
+    let mut timer = event_loop(MS, standing());
+    let remote = timer.remote();
+    rest(&mut timer, NOW);
+    timer.set_budget(Budget::new().fire(1));
+    for id in 0..3 {
+        remote.schedule(Duration::ZERO, id).unwrap();
+    }
+    for id in 0..3 {
+        assert_eq!(fire(&mut timer, NOW), [id]);
+    }
+    let key = remote.schedule(HOUR, 2).unwrap();
+    rest(&mut timer, NOW);
+    assert!(remote.reschedule(key, MS).moved());
+    assert_eq!(fire(&mut timer, NOW + MS), [2]);
+}
+
+/// The loop is awake after an idle round: nothing calls its waker any more.
+#[test]
+fn an_idle_round_ends_the_sleep_that_was_announced() {
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&wakes);
+    let wake = move || _ = counted.fetch_add(1, Ordering::SeqCst);
+    let mut timer = Settings::new()
+        .clock(standing())
+        .build_with_waker(wake)
+        .unwrap();
+    let remote = timer.remote();
+    rest(&mut timer, NOW);
+    assert_eq!(timer.poll_timeout(NOW), None);
+    rest(&mut timer, NOW);
+    remote.schedule(MS, 1).unwrap();
+    assert_eq!(wakes.load(Ordering::SeqCst), 0, "the loop was awake");
+    // The next sleep is told to the remotes again.
+    assert_eq!(timer.poll_timeout(NOW), Some(MS));
+    remote.schedule(Duration::ZERO, 2).unwrap();
+    assert_eq!(wakes.load(Ordering::SeqCst), 1);
+    assert_eq!(timer.stats().parks, 2);
+}
+
+#[test]
+fn an_idle_round_is_no_turn_and_reports_what_comes_next() {
+    let clock = standing();
+    let mut timer = event_loop(MS, clock.clone());
+    let remote = timer.remote();
+    timer.arm(NOW, HOUR, 0);
+    rest(&mut timer, NOW);
+    let turns = remote.stats().turns;
+    timer.arm(NOW, FAR, 1);
+    for _ in 0..10 {
+        rest(&mut timer, NOW + MS);
+    }
+    assert_eq!(remote.stats().turns, turns);
+    // The loop is stuck in something else, which another thread sees.
+    clock.advance(FAR + HOUR);
+    assert_eq!(remote.stats().lag, HOUR, "of the earlier timer");
+}
