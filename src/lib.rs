@@ -170,7 +170,7 @@ pub use settings::Settings;
 #[cfg(feature = "threads")]
 pub use shard::{DurationHistogram, PinState, ShardStats};
 #[cfg(feature = "threads")]
-pub use time::BootClock;
+pub use time::{BootClock, SpinClock};
 pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};

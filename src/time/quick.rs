@@ -13,11 +13,14 @@
 //! not been measured on a real processor.
 
 mod anchor;
+mod spin;
 
 use crate::time::{Clock, MonotonicClock, Time};
 use anchor::{Anchor, Calibration, Source};
 use std::cell::Cell;
 use std::sync::OnceLock;
+
+pub use spin::SpinClock;
 
 static CALIBRATION: Calibration = Calibration::new();
 
@@ -29,7 +32,7 @@ thread_local! {
 }
 
 /// See the module. Any thread; reads share no memory that is written.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct QuickClock {
     clock: MonotonicClock,
     trusted: bool,

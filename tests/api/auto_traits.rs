@@ -43,6 +43,7 @@ fn auto_traits_are_pinned() {
         LocalTimer<SendOnly>: "Send Unpin"
         ManualClock: "Send Sync Unpin"
         MissedTicks: "Send Sync Unpin"
+        SpinClock: "Send Unpin"
         MonotonicClock: "Send Sync Unpin"
         PanicReport: "Send Sync Unpin"
         Period: "Send Sync Unpin"

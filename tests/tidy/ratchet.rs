@@ -16,6 +16,7 @@ const LINES: &[(usize, &str)] = &[
         "a wake that is stopped half-way, for a test of the parker",
     ),
     (28, "Timer::cancel_all"),
+    (70, "SpinClock"),
     (97, "a poll with nothing to do returns at once"),
 ];
 

@@ -43,7 +43,7 @@ pub(super) trait Source {
 }
 
 /// One reading of both, from which a thread computes the time for a while.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Anchor {
     counter: u64,
     nanos: u64,
@@ -101,6 +101,27 @@ impl Calibration {
             return nanos + SLACK_NS + ((counts * rate) >> 32);
         }
         self.read(anchor, source)
+    }
+
+    /// Returns a reading of the clock that is [`WINDOW_NS`] old at most. It is never ahead, whatever the counter does.
+    #[inline(always)]
+    pub(super) fn recent(&self, anchor: &Cell<Anchor>, source: &impl Source) -> u64 {
+        let Anchor {
+            counter: from,
+            nanos,
+            window,
+            ..
+        } = anchor.get();
+        if source.counter().wrapping_sub(from) < window {
+            return nanos;
+        }
+        let nanos = self.read(anchor, source);
+        // Be it no good anchor: a counter that is read early must not bring the one before back.
+        anchor.set(Anchor {
+            nanos,
+            ..anchor.get()
+        });
+        nanos
     }
 
     /// Reads the clock, and makes that reading the thread's anchor if it is a good one.

@@ -111,6 +111,50 @@ fn never_behind_however_the_clock_is_slewed() {
     }
 }
 
+/// Reads the recent time through `calls` calls; how many times the clock was not read.
+#[track_caller]
+fn never_ahead(world: &World, calibration: &Calibration, calls: u64, apart: u64) -> u64 {
+    let anchor = Cell::new(Anchor::NONE);
+    let (mut again, mut last) = (0, 0);
+    for _ in 0..calls {
+        let (before, readings) = (world.clock_now(), world.readings.get());
+        let now = calibration.recent(&anchor, world);
+        assert!(now <= world.clock_now(), "{now} is ahead");
+        assert!(now >= last, "{now} comes after {last}");
+        last = now;
+        // The reading itself takes some time, and so may a counter that is read early.
+        let oldest = before.saturating_sub(WINDOW_NS + 2 * world.early);
+        assert!(now >= oldest, "{now} is older than {oldest}");
+        again += u64::from(world.readings.get() == readings + 1);
+        world.pass(apart);
+    }
+    again
+}
+
+/// However the clock is slewed while the rate is measured and after, and wherever a preemption falls.
+#[test]
+fn a_recent_time_is_never_ahead_and_hardly_old() {
+    let paces = [890, 900, 1000, 1100, 1110];
+    let pairs = paces
+        .into_iter()
+        .flat_map(|measured| paces.map(|used| (measured, used)));
+    for (measured, used) in pairs {
+        for (early, at) in [(0, u64::MAX), (400, u64::MAX), (0, 3), (0, 40)] {
+            let preempted = Some((at, 4_000_000));
+            let (world, calibration) = (World::new(measured, early, preempted), Calibration::new());
+            assert_eq!(never_ahead(&world, &calibration, 5, 100_000), 0);
+            never_ahead(&world, &calibration, 200, 100_000);
+            world.pace.set(used);
+            let again = never_ahead(&world, &calibration, 5_000, 50);
+            assert!(again > 4_000, "{again} of 5000 did not read the clock");
+            for pace in [measured, used].repeat(20) {
+                world.pace.set(pace);
+                never_ahead(&world, &calibration, 37, 91);
+            }
+        }
+    }
+}
+
 /// A preemption before each of the first readings in turn, that of the very first anchor and those before and after the
 /// rate is measured among them.
 #[test]
