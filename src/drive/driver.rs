@@ -38,6 +38,8 @@ pub(crate) struct Driver<W = AnyWheel> {
     /// Turns before this tick have nothing to do, unless something earlier has come to the log since: see
     /// [`idle_until`](Driver::idle_until). 0 from the beginning of a turn until one has left nothing to do at once.
     idle_until: u64,
+    /// The earliest deadline then, the log's newest block left out again; known only while `idle_until` is not 0.
+    next: u64,
     /// Zombies removed from log and deferred entries before they came due, since the beginning.
     evicted: u64,
     /// Zombies dropped because they came due, since the beginning.
@@ -59,6 +61,7 @@ impl<W: Wheel> Driver<W> {
             bound: ZombieBound::default(),
             latest: 0,
             idle_until: 0,
+            next: 0,
             evicted: 0,
             dropped: 0,
         }
@@ -107,8 +110,24 @@ impl<W: Wheel> Driver<W> {
     /// Notes that a turn has ended that has left nothing to do before the tick `next`.
     #[inline]
     pub(crate) fn rest(&mut self, next: u64) {
+        self.next = next;
         // The log wants a turn somewhat before what is sealed there is due.
         self.idle_until = next.min(self.log.next_look());
+    }
+
+    /// Notes a deadline that comes to the wheel between two turns.
+    #[inline]
+    fn expect(&mut self, deadline: u64) {
+        self.idle_until = self.idle_until.min(deadline);
+        self.next = self.next.min(deadline);
+    }
+
+    /// Returns the earliest deadline of all entries, if no turn is needed to know it.
+    #[inline]
+    fn known_next(&self) -> Option<u64> {
+        // A queue's is exact: its front goes with the timer.
+        let is_known = !W::IN_ORDER && self.idle_until > 0;
+        is_known.then(|| self.next.min(self.log.earliest_in_tail()))
     }
 
     /// Returns whether a handler may be running.
@@ -131,7 +150,7 @@ impl<W: Wheel> Driver<W> {
         } else if self.has_fired {
             self.insert_fifo(entry.deadline, entry.index, entry.mark)
         } else {
-            self.idle_until = self.idle_until.min(entry.deadline);
+            self.expect(entry.deadline);
             self.wheel.try_insert(entry)
         }
     }
@@ -178,7 +197,7 @@ impl<W: Wheel> Driver<W> {
             index,
             mark,
         };
-        self.idle_until = self.idle_until.min(deadline);
+        self.expect(deadline);
         if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
             self.deferred.push(entry)
         } else {
@@ -378,10 +397,18 @@ impl<W: Wheel> Driver<W> {
         self.wheel.next_deadline().into_iter().chain(in_log).min()
     }
 
-    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there. O(1).
-    pub(crate) fn next_tick(&self) -> Option<u64> {
+    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there;
+    /// `u64::MAX` for never. O(1).
+    #[inline]
+    pub(crate) fn next_tick(&self) -> u64 {
+        if let Some(next) = self.known_next() {
+            return next;
+        }
         let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
-        if waiting { Some(0) } else { self.first() }
+        if waiting {
+            return 0;
+        }
+        self.first().unwrap_or(u64::MAX)
     }
 
     /// Entries in log and wheel.
@@ -393,6 +420,9 @@ impl<W: Wheel> Driver<W> {
     /// Returns the earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
     /// turn was cut short or its handlers inserted overdue timers: then it looks through these.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
+        if let Some(next) = self.known_next() {
+            return Some(next);
+        }
         let waiting = self.due[self.due_next..]
             .iter()
             .chain(&self.deferred.entries);

@@ -38,6 +38,7 @@ use std::sync::Arc;
 /// # Ok(()) }
 /// ```
 pub struct Remote<T> {
+    // ORDERING: an `Arc` lets go with Release: the owner that finds itself alone is behind what was sent. [P28]
     shard: Arc<ShardHandle<T>>,
     rate: TickRate,
     pub(super) source: Arc<TimeSource>,

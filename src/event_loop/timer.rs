@@ -93,10 +93,20 @@ pub struct EventLoopTimer<T> {
     source: Arc<TimeSource>,
     /// Of polls, and of what was scheduled for a point in time that had passed.
     latest: MonotonicNow,
-    /// A sleep has been announced to the remotes.
-    asleep: Cell<bool>,
+    asleep: Cell<Asleep>,
     /// The remotes wake through it and do not keep it.
     _waker: Waker,
+}
+
+/// Whether the loop may be asleep, which it is from a [`poll_timeout`](EventLoopTimer::poll_timeout) to the next poll.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Asleep {
+    #[default]
+    No,
+    /// There is no remote that would have to know of it.
+    Alone,
+    /// Remotes have been told, and wake it.
+    Announced,
 }
 
 /// Wakes the loop, and says whether it has.
@@ -119,7 +129,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
             slack,
             source,
             latest,
-            asleep: Cell::new(false),
+            asleep: Cell::default(),
             _waker: waker,
         }
     }
@@ -139,6 +149,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns a handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote<T> {
+        // Nothing was sent since `poll_timeout`, so this sleep is as long as that said.
+        if self.asleep.get() == Asleep::Alone && self.owner.announce_sleep() {
+            self.asleep.set(Asleep::Announced);
+        }
         Remote::new(
             Arc::clone(&self.owner.handle),
             self.rate,
@@ -305,22 +319,29 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         }
     }
 
-    /// Returns how long the loop may sleep, `None` for ever; notifies that sleep to the remotes.
+    /// Returns how long the loop may sleep, `None` for ever; notifies that sleep to the remotes, if there are any.
     ///
     /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that
-    /// schedules something earlier wakes the loop. Zero if something is due or was handed in just now, or if
+    /// schedules something earlier wakes the loop, be it made in between. Zero if something is due or was handed in just now, or if
     /// [`next_deadline`](Self::next_deadline) says at once.
     ///
     /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use = "the sleep has been announced: block for this long, then poll"]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
+        // Before the look at the inbox: what a remote sent before it went is to be found there.
+        let alone = self.owner.is_alone();
         let next = self.owner.next_tick();
         if next <= self.rate.current(now) {
             return Some(Duration::ZERO);
         }
-        self.asleep.set(self.owner.begin_sleep(next));
-        if !self.asleep.get() {
+        if alone && self.asleep.get() != Asleep::Announced {
+            self.owner.sleep_alone();
+            self.asleep.set(Asleep::Alone);
+        } else if self.owner.begin_sleep(next) {
+            self.asleep.set(Asleep::Announced);
+        } else {
+            self.asleep.set(Asleep::No);
             return Some(Duration::ZERO);
         }
         match self.rate.start_of(next) {
@@ -373,7 +394,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Ends the sleep that was announced, if one was.
     #[inline(always)]
     fn end_sleep(&self) {
-        if self.asleep.take() {
+        if self.asleep.take() == Asleep::Announced {
             self.owner.end_sleep();
         }
     }

@@ -260,7 +260,7 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
             let Self { driver, table, .. } = self;
             driver.wheel.poll_ended(|entry| table.is_live(entry));
             if !sweeping {
-                driver.rest(driver.next_tick().unwrap_or(u64::MAX));
+                driver.rest(driver.next_tick());
             }
         }
         Polled {

@@ -14,6 +14,7 @@ use crate::node::record::Rescheduled;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
+use crate::sync::atomic::{Ordering, fence};
 use crate::time::Repeat;
 use crate::types::{Budget, Key, ScheduleError, Scheduled};
 use crate::wheel::{AnyWheel, Entry, no_memory};
@@ -261,7 +262,6 @@ impl<T> Owner<T> {
         }
         self.driver
             .next_tick()
-            .unwrap_or(u64::MAX)
             .min(self.handle.wake_state.inbox_due())
     }
 
@@ -313,6 +313,30 @@ impl<T> Owner<T> {
         }
         self.handle.of_owner().thread.moved.add(1);
         true
+    }
+
+    /// Returns whether no other thread can reach the shard, whatever it did before.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        // Others get their reference from this one, on this thread, or from another that is counted here.
+        let alone = Arc::strong_count(&self.handle) == 1;
+        if alone {
+            // ORDERING: Acquire fence, pairs with the Release by which an `Arc` lets go: what the last other thread sent
+            // is seen by a look at the inbox that follows. [P28]
+            fence(Ordering::Acquire);
+        }
+        alone
+    }
+
+    /// Counts a sleep of which no other thread needs to know.
+    pub(crate) fn sleep_alone(&self) {
+        self.handle.counters.parks.add(1);
+    }
+
+    /// Announces the sleep that was counted by [`sleep_alone`](Self::sleep_alone), because another thread is about to
+    /// reach the shard.
+    pub(crate) fn announce_sleep(&self) -> bool {
+        self.handle.wake_state.begin_sleep(self.next_tick())
     }
 
     /// Announces a sleep until `tick`; false if something came up meanwhile: turn again instead.

@@ -139,16 +139,19 @@ fn what_a_remote_does_after_an_idle_round_is_noticed() {
     assert_eq!(fire(&mut timer, NOW + MS), [2]);
 }
 
-/// The loop is awake after an idle round: nothing calls its waker any more.
-#[test]
-fn an_idle_round_ends_the_sleep_that_was_announced() {
+/// A loop at `NOW`, and how often its remotes have woken it.
+fn woken() -> (EventLoopTimer<u64>, Arc<AtomicUsize>) {
     let wakes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&wakes);
     let wake = move || _ = counted.fetch_add(1, Ordering::SeqCst);
-    let mut timer = Settings::new()
-        .clock(standing())
-        .build_with_waker(wake)
-        .unwrap();
+    let timer = Settings::new().clock(standing()).build_with_waker(wake);
+    (timer.unwrap(), wakes)
+}
+
+/// The loop is awake after an idle round: nothing calls its waker any more.
+#[test]
+fn an_idle_round_ends_the_sleep_that_was_announced() {
+    let (mut timer, wakes) = woken();
     let remote = timer.remote();
     rest(&mut timer, NOW);
     assert_eq!(timer.poll_timeout(NOW), None);
@@ -160,6 +163,71 @@ fn an_idle_round_ends_the_sleep_that_was_announced() {
     remote.schedule(Duration::ZERO, 2).unwrap();
     assert_eq!(wakes.load(Ordering::SeqCst), 1);
     assert_eq!(timer.stats().parks, 2);
+}
+
+/// A sleep that began without a remote is announced to the first one, be it made before the loop blocks or while it does.
+#[test]
+fn a_remote_that_is_made_after_the_timeout_wakes_the_loop() {
+    for delay in [None, Some(FAR)] {
+        let (mut timer, wakes) = woken();
+        delay.map(|delay| timer.arm(NOW, delay, 1));
+        rest(&mut timer, NOW);
+        assert_eq!(timer.poll_timeout(NOW), delay);
+        let remote = timer.remote();
+        remote.schedule(HOUR, 2).unwrap();
+        assert_eq!(wakes.load(Ordering::SeqCst), usize::from(delay.is_none()));
+        remote.clone().schedule(MS, 3).unwrap();
+        assert!(wakes.load(Ordering::SeqCst) > 0, "slept through");
+        assert_eq!((timer.stats().parks, timer.stats().wakes), (1, 0));
+        rest(&mut timer, NOW);
+        assert_eq!(timer.stats().wakes, 1);
+        // Awake: a remote wakes nobody.
+        let before = wakes.load(Ordering::SeqCst);
+        timer.remote().schedule(Duration::ZERO, 4).unwrap();
+        assert_eq!(wakes.load(Ordering::SeqCst), before);
+        assert_eq!(fire(&mut timer, NOW), [4]);
+    }
+}
+
+#[test]
+fn what_a_remote_sent_before_it_went_is_not_slept_through() {
+    let (mut timer, wakes) = woken();
+    rest(&mut timer, NOW);
+    let remote = timer.remote();
+    std::thread::scope(|scope| {
+        scope.spawn(move || remote.schedule(MS, 1).unwrap());
+    });
+    assert_eq!(timer.poll_timeout(NOW), Some(MS));
+    assert_eq!(fire(&mut timer, NOW + MS), [1]);
+    // Announced to a remote that goes, and begun again without one.
+    let remote = timer.remote();
+    assert_eq!(timer.poll_timeout(NOW + MS), None);
+    drop(remote);
+    assert_eq!(timer.poll_timeout(NOW + MS), None);
+    rest(&mut timer, NOW + MS);
+    timer.remote().schedule(MS, 2).unwrap();
+    assert_eq!(wakes.load(Ordering::SeqCst), 0, "the loop was awake");
+}
+
+/// The loop asks for its timeout without a turn in between: it knows of all that it has scheduled.
+#[test]
+fn a_timeout_ends_at_what_was_scheduled_after_an_idle_round() {
+    fn test<L: Loop>() {
+        for delay in [MS, 50 * MS, FAR, HOUR] {
+            for mut timer in L::each(HOUR) {
+                timer.arm(NOW, 2 * HOUR, 0);
+                rest(&mut timer, NOW);
+                assert_eq!(timer.poll_timeout(NOW), Some(2 * HOUR));
+                timer.arm(NOW, delay, 1);
+                assert_eq!(timer.poll_timeout(NOW), Some(delay));
+                assert_eq!(timer.next_deadline(), Some(NOW + delay));
+                rest(&mut timer, NOW);
+                assert_eq!(timer.poll_timeout(NOW), Some(delay));
+            }
+        }
+    }
+    test::<LocalTimer<u64>>();
+    test::<EventLoopTimer<u64>>();
 }
 
 #[test]

@@ -17,6 +17,7 @@ const LINES: &[(usize, &str)] = &[
     ),
     (28, "Timer::cancel_all"),
     (70, "SpinClock"),
+    (60, "a sleep without remotes, and the next deadline remembered"),
     (97, "a poll with nothing to do returns at once"),
 ];
 
