@@ -177,6 +177,39 @@ fn push_or_drain(is_light: bool) {
     }
 }
 
+/// A drain that takes a part of the messages at a time, while a producer pushes another one. What it finds when it goes on
+/// it need not be told of.
+#[test]
+fn push_or_drain_in_two_pieces() {
+    explore(bounded_when_quick(3), || push_or_drain_by_pieces(false));
+}
+
+/// The same where the producer's fence is the owner's `membarrier`.
+#[test]
+fn light_push_or_drain_in_two_pieces() {
+    explore(bounded(4, 3), || push_or_drain_by_pieces(true));
+}
+
+fn push_or_drain_by_pieces(is_light: bool) {
+    fence_for_all(is_light);
+    let shard = Shard::new(&[5, 7, 8]);
+    shard.push(0);
+    shard.push(1);
+    let pushing = shard.pusher(2);
+    // The first piece takes the first message, the second one what else there is.
+    shard.wake_state.begin_drain();
+    shard.wake_state.resume_drain();
+    // ORDERING: Acquire, as the reader of the inbox.
+    let seen = shard.inbox[2].1.load(Ordering::Acquire);
+    let asleep = shard.sleep(if seen { 8 } else { FAR }.min(shard.wake_state.inbox_due()));
+    pushing.join().unwrap();
+    match asleep {
+        Some(until) if until > 8 => assert_eq!(shard.bell.rings(), 1, "slept through"),
+        Some(until) => assert_eq!(until, 8),
+        None => assert!(shard.wake_state.inbox_due() <= 8),
+    }
+}
+
 /// The inbox's word lies one tick behind the message, and the owner goes to sleep until there.
 #[test]
 fn push_one_tick_before_the_word_or_sleep() {

@@ -177,6 +177,16 @@ impl WakeState {
         self.words.inbox_due.load(Ordering::Relaxed)
     }
 
+    /// Goes on, as the owner, with a drain that took only a part of the messages. While no producer has lowered the word
+    /// since the drain began, it has nothing to announce to anyone: what was pushed before is in the inbox, and who has
+    /// pushed since and has not looked yet finds a word that he must lower.
+    #[inline]
+    pub(crate) fn resume_drain(&self) {
+        if self.inbox_due() != NOTHING {
+            self.begin_drain();
+        }
+    }
+
     /// Begins a drain, as the owner: every message pushed before this call, and not drained yet, will be seen by the
     /// drain that follows; every other one notifies itself anew.
     #[inline]

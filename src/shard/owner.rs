@@ -369,7 +369,11 @@ impl<T> Owner<T> {
         }
         // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
         // this one or by the next, and a word that stayed low would ask for one more turn.
-        self.handle.wake_state.begin_drain();
+        if self.draining {
+            self.handle.wake_state.resume_drain();
+        } else {
+            self.handle.wake_state.begin_drain();
+        }
         let Self {
             handle,
             reader,

@@ -17,7 +17,11 @@ const LINES: &[(usize, &str)] = &[
     ),
     (28, "Timer::cancel_all"),
     (70, "SpinClock"),
-    (60, "a sleep without remotes, and the next deadline remembered"),
+    (
+        60,
+        "a sleep without remotes, and the next deadline remembered",
+    ),
+    (12, "a drain that is resumed without a fence"),
     (97, "a poll with nothing to do returns at once"),
 ];
 
