@@ -12,6 +12,7 @@ use super::worker;
 use crate::contain;
 use crate::sync::lock::{Condvar, Mutex, MutexGuard};
 use crate::sync::process::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::thread;
 use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -416,17 +417,13 @@ impl<T: Send + 'static> Inner<T> {
         };
         // No thread joins it: its end is told (`await_end`), and destructors of thread-locals may take for ever.
         state.has_worker[number] = true;
-        std::thread::Builder::new()
-            .name(name)
-            .spawn(run)
-            .map(drop)
-            .map_err(|error| {
-                state.has_worker[number] = false;
-                state.idle[number] = take(&handover);
-                StartError::Spawn {
-                    shard: number,
-                    message: error.to_string(),
-                }
-            })
+        thread::spawn(name, run).map_err(|error| {
+            state.has_worker[number] = false;
+            state.idle[number] = take(&handover);
+            StartError::Spawn {
+                shard: number,
+                message: error.to_string(),
+            }
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Threads: numbers that are never used twice.
+//! Threads: how one is started, and numbers that are never used twice.
 
 #[cfg(not(tickwheel_loom))]
 use super::process::{AtomicU64, Ordering};
@@ -27,3 +27,14 @@ pub(crate) fn number() -> u64 {
 /// Loom's threads share the thread-locals of one thread.
 #[cfg(tickwheel_loom)]
 pub(crate) use super::explored::watched::thread_number as number;
+
+/// Starts a thread that nobody joins.
+pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    #[cfg(not(tickwheel_loom))]
+    return std::thread::Builder::new().name(name).spawn(body).map(drop);
+    #[cfg(tickwheel_loom)]
+    {
+        drop((name, super::explored::watched::spawn(body)));
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! A shard goes from hand to hand: the engine's real functions, from `start` and `drive_shard` to `shutdown`, with real
+//! workers, parkers and the lifecycle's lock. A call that waits for something that does not come is a deadlock here.
+
+use super::harness::{Bound, bounded, explore_as, name_of, spawn};
+use crate::{Builder, Expired, ManualClock, Pinning, Shutdown, Time, Timer, TurnError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// A worker takes turns of some hundred steps.
+const WORKER: Bound = bounded(2, 1);
+/// A worker comes late, or never.
+const TASK: Bound = bounded(2, 2);
+
+/// No part of the model: how often something has happened.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Count {
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Explores an engine with one shard, whose clock stands; with the number of timers that have fired.
+fn explore_engine<F>(bound: Bound, scenario: F)
+where
+    F: Fn(Timer<u64>, Arc<Count>) + Send + Sync + 'static,
+{
+    explore_shards(bound, 1, scenario);
+}
+
+fn explore_shards<F>(bound: Bound, shards: usize, scenario: F)
+where
+    F: Fn(Timer<u64>, Arc<Count>) + Send + Sync + 'static,
+{
+    explore_as(name_of(&scenario), bound, move || {
+        let fired = Arc::new(Count::default());
+        let noted = Arc::clone(&fired);
+        let timer = Builder::new()
+            .shards(shards)
+            .pinning(Pinning::Off)
+            .clock(ManualClock::starting_at(Time::ZERO))
+            .build_with(move |_: Expired<u64>| noted.wake_by_ref())
+            .unwrap();
+        scenario(timer, fired);
+    });
+}
+
+const SOON: Duration = Duration::from_secs(1);
+
+/// Ends an engine with one pending timer by firing it.
+fn fire_all(timer: &Timer<u64>, fired: &Count) {
+    let left = timer.shutdown(Shutdown::FireAll, Duration::MAX).unwrap();
+    assert_eq!((left.len(), fired.get()), (0, 1));
+}
+
+/// A driver turns its shard while everything fires. The shutdown does not wait for another turn, which would never come,
+/// and the driver is told, by an error or by a call of its waker.
+#[test]
+fn fire_all_or_turn() {
+    explore_engine(TASK, |timer, fired| {
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(SOON, 1).unwrap();
+        let turning = spawn(move || {
+            let bell = Arc::new(Count::default());
+            let turned = shard.turn(&Waker::from(Arc::clone(&bell)));
+            (turned, bell, shard)
+        });
+        fire_all(&timer, &fired);
+        let (turned, bell, shard) = turning.join().unwrap();
+        let is_told = turned == Err(TurnError::Stopped) || bell.get() > 0;
+        assert!(is_told, "the driver waits for its waker: {turned:?}");
+        drop(shard);
+    });
+}
+
+/// A driver comes while everything fires: it gets the shard no more, or loses it again, and the shutdown does not wait
+/// for its turn, which never comes.
+#[test]
+fn fire_all_or_claim() {
+    explore_engine(WORKER, |timer, fired| {
+        timer.schedule_key(SOON, 1).unwrap();
+        let first = timer.drive_shard(0).unwrap();
+        let other = timer.clone();
+        let claiming = spawn(move || other.drive_shard(0));
+        fire_all(&timer, &fired);
+        drop((first, claiming.join().unwrap()));
+    });
+}
+
+/// A driver goes while everything fires: its shard's worker takes it or the shutdown does, and one of them fires.
+#[test]
+fn fire_all_or_release() {
+    explore_engine(TASK, |timer, fired| {
+        let shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(SOON, 1).unwrap();
+        let releasing = spawn(move || drop(shard));
+        fire_all(&timer, &fired);
+        releasing.join().unwrap();
+    });
+}
+
+/// Whoever comes second finds the engine started or stopped; it is stopped in the end, and no worker is left.
+#[test]
+fn stop_or_start() {
+    explore_engine(TASK, |timer, _| {
+        let other = timer.clone();
+        let starting = spawn(move || other.start());
+        assert_eq!(timer.stop().unwrap().len(), 0);
+        let _ = starting.join().unwrap();
+        assert!(timer.is_stopped());
+    });
+}
+
+/// A wait for the timers that are due ends, also because the engine does.
+#[test]
+fn stop_or_wait_idle() {
+    explore_engine(WORKER, |timer, _| {
+        timer.start().unwrap();
+        let other = timer.clone();
+        let waiting = spawn(move || other.wait_idle());
+        assert_eq!(timer.stop().unwrap().len(), 0);
+        waiting.join().unwrap();
+    });
+}
+
+/// Each shard's worker takes its turn; the shutdown waits for both.
+#[test]
+fn fire_all_on_two_shards() {
+    explore_shards(bounded(1, 0), 2, |timer, fired| {
+        timer.start().unwrap();
+        timer.schedule_key(SOON, 1).unwrap();
+        fire_all(&timer, &fired);
+    });
+}
