@@ -1,9 +1,9 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
+use super::berths::Berths;
 use super::builder::Builder;
 use super::hold;
 use super::inner::{EngineOwner, EngineStatus, Handler, Inner, ShardWorker};
-use super::lifecycle::Lifecycle;
 use super::pinning;
 use super::routing::Router;
 use super::seat::Seat;
@@ -235,7 +235,7 @@ impl Builder {
             rejected: CachePadded::new(AtomicU64::new(0)),
             drain_until: AtomicU64::new(u64::MAX),
             idle_requests: AtomicU64::new(0),
-            lifecycle: Arc::new(Lifecycle::new(workers)),
+            berths: Arc::new(Berths::new(workers)),
             seats,
             _hook: hook,
             timers: CachePadded::default(),

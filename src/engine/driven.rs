@@ -1,7 +1,7 @@
 //! Shards that have no worker at the moment: an engine turned by hand, and [`DrivenShard`], which a task of a runtime
 //! turns.
 //!
-//! Between two turns the shard lies idle in the `lifecycle`. So a stop finds it there and waits for no task, and a
+//! Between two turns the shard lies idle in its berth. So a stop finds it there and waits for no task, and a
 //! worker can take it over when the task is gone.
 
 use super::inner::{EngineOwner, Inner, Phase, ShardWorker};
@@ -186,24 +186,24 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Takes a shard to turn it, once no other thread does.
     fn borrow(&self, shard: usize) -> Result<ShardWorker<T>, TurnError> {
-        let mut state = self.lifecycle.lock();
+        let mut state = self.berths.lock();
         loop {
             self.still_turns(shard)?;
             if matches!(self.drive, Drive::Workers) && !self.seats[shard].is_driven() {
                 // A shutdown has given it to a worker.
                 return Err(TurnError::Stopped);
             }
-            if let Some(shard) = state.idle[shard].take() {
+            if let Some(shard) = state.berths[shard].take() {
                 return Ok(shard);
             }
-            state = self.lifecycle.wait(state);
+            state = self.berths.wait(state);
         }
     }
 
     /// Gives a shard back after a turn by hand or of a `DrivenShard`. The shard ends if the engine has been told to
     /// end meanwhile, or goes to a worker.
     fn give_back(&self, shard: ShardWorker<T>) {
-        let mut state = self.lifecycle.lock();
+        let mut state = self.berths.lock();
         let by_hand = matches!(self.drive, Drive::Manual);
         let turns_on = matches!(self.status.phase(), Phase::Init | Phase::Started);
         if self.status.is(Phase::Stopped) || by_hand && !turns_on {
@@ -211,8 +211,8 @@ impl<T: Send + 'static> Inner<T> {
             return self.end_here(shard);
         }
         let number = shard.shard;
-        state.idle[number] = Some(shard);
-        self.lifecycle.changed.notify_all();
+        state.berths[number].put(shard);
+        self.berths.notify();
         // Claimed after a shutdown has begun, it is a worker's all the same.
         if !(by_hand || turns_on && self.seats[number].is_driven()) {
             self.seats[number].set_driven(false);
@@ -228,7 +228,7 @@ impl<T: Send + 'static> Inner<T> {
             .seats
             .get(shard)
             .ok_or(TurnError::NoShard { shard, shards })?;
-        let state = self.lifecycle.lock();
+        let state = self.berths.lock();
         self.still_turns(shard)?;
         if seat.is_driven() {
             return Err(TurnError::Driven { shard });
@@ -244,7 +244,7 @@ impl<T: Send + 'static> Inner<T> {
     /// Lends a worker's shard to a `DrivenShard` until that releases it; `None` if the shard ends meanwhile.
     pub(super) fn lend(&self, shard: ShardWorker<T>) -> Option<ShardWorker<T>> {
         let (number, seat) = (shard.shard, &self.seats[shard.shard]);
-        let mut state = self.lifecycle.lock();
+        let mut state = self.berths.lock();
         if self.status.phase() > Phase::Started || !seat.is_driven() {
             return Some(shard);
         }
@@ -254,14 +254,14 @@ impl<T: Send + 'static> Inner<T> {
             .counters
             .pinning
             .set(PinState::Unpinned.pack());
-        state.idle[number] = Some(shard);
-        self.lifecycle.changed.notify_all();
-        while state.answered[number] != u64::MAX {
+        state.berths[number].put(shard);
+        self.berths.notify();
+        while !state.berths[number].has_ended() {
             // After its release it may be at its last turn yet.
-            if !seat.is_driven() && state.idle[number].is_some() {
-                return state.idle[number].take();
+            if !seat.is_driven() && state.berths[number].is_idle() {
+                return state.berths[number].take();
             }
-            state = self.lifecycle.wait(state);
+            state = self.berths.wait(state);
         }
         None
     }
@@ -269,7 +269,7 @@ impl<T: Send + 'static> Inner<T> {
     /// Gives a shard that a `DrivenShard` may have to a worker.
     pub(super) fn release(&self, shard: usize) {
         if !self.status.is_forked() {
-            let state = self.lifecycle.lock();
+            let state = self.berths.lock();
             self.seats[shard].set_driven(false);
             self.hand_over(state, shard);
         }

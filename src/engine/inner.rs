@@ -3,9 +3,9 @@
 //! An engine owns its shards' workers while they have no thread, a worker owns its handler, and a handler is given the
 //! engine: these types name each other, so they stand in one file, and what they do in files of their own.
 
+use super::berths::Berths;
 use super::events;
 use super::hooks::Hooks;
-use super::lifecycle::Lifecycle;
 use super::pinning::Starvation;
 use super::retired::TimerCount;
 use super::routing::Router;
@@ -18,7 +18,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{forks, slot};
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{
-    Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled,
+    Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled, Unfired,
 };
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
@@ -44,7 +44,7 @@ pub(super) struct Inner<T> {
     pub(super) drain_until: AtomicU64,
     /// Calls of `wait_idle`.
     pub(super) idle_requests: AtomicU64,
-    pub(super) lifecycle: Arc<Lifecycle<T>>,
+    pub(super) berths: Arc<Berths<ShardWorker<T>, Unfired<T>>>,
     pub(super) seats: Vec<Arc<Seat>>,
     /// The hook that the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines
     /// that are gone.
@@ -294,7 +294,7 @@ pub(crate) enum Phase {
 
 /// Where an engine stands: one word for the whole engine, and why a shard has ended before its time.
 ///
-/// The word is read by every schedule and written under the lifecycle's lock only. It carries the number of forks at
+/// The word is read by every schedule and written under the lock of the berths only. It carries the number of forks at
 /// which it was written. In a forked child that number differs, and the word counts as `Init`, which leads a schedule
 /// to the start. There the number at which the workers were started tells that they are another process's threads.
 pub(crate) struct EngineStatus {
@@ -344,7 +344,7 @@ impl EngineStatus {
         self.word.load(Ordering::Acquire) == forks::count() | phase as u64
     }
 
-    /// Goes on to a later phase; does nothing if the engine is there already. Under the lifecycle's lock.
+    /// Goes on to a later phase; does nothing if the engine is there already. Under the lock of the berths.
     pub(crate) fn set(&self, phase: Phase) {
         if self.phase() < phase {
             // ORDERING: Relaxed: read together with the word, which follows, or in a fork.

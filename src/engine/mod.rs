@@ -12,6 +12,7 @@
 //! | `build` | from these to an engine |
 //! | `inner` | what timers, timeouts and workers share: the types that name each other; where the engine stands |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
+//! | `berths` | where each shard is: idle, away with who turns it, ended |
 //! | `lifecycle` | start and end |
 //! | `seat` | who has a shard, which thread turns it, and how it is woken |
 //! | `shard_worker` | what drives one shard, on whichever thread, and what it calls: handlers, executors, wakers |
@@ -24,6 +25,7 @@
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
+mod berths;
 mod build;
 mod builder;
 mod driven;

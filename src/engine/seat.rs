@@ -11,7 +11,7 @@ use std::task::Waker;
 
 /// See the module.
 pub(super) struct Seat {
-    /// A `DrivenShard` has the shard, or waits for it. Written under the lifecycle's lock.
+    /// A `DrivenShard` has the shard, or waits for it. Written under the lock of the berths.
     driven: AtomicBool,
     task: TaskWaker,
     unparker: Unparker,

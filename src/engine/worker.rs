@@ -126,7 +126,7 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
 fn answer_requests<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     if shard.idle_answered != shard.idle_seen {
         shard.idle_answered = shard.idle_seen;
-        inner.lifecycle.answer(shard.shard, shard.idle_seen);
+        inner.berths.answer(shard.shard, shard.idle_seen);
     }
     // ORDERING: Relaxed: a call that is missed here has requested a turn, and is seen after that.
     let seen = inner.idle_requests.load(Ordering::Relaxed);
