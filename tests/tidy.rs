@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/api.rs"]
 mod api;
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/names.rs"]
 mod names;
 #[path = "tidy/ratchet.rs"]
