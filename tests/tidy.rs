@@ -44,6 +44,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("src/sync/piece.rs", "memory past the allocator"),
     ("src/inbox/pool.rs", "boxes rest as pointers"),
     (
+        "src/inbox/block.rs",
+        "the pages of a block that is read go back to the system",
+    ),
+    (
         "src/inbox/queue.rs",
         "blocks are linked by pointers and freed through the epoch",
     ),

@@ -50,15 +50,16 @@
 //! rest (736 KiB), plus one open block per thread: of 8 slots at first, of 32, 128 and 512 then, and of 2048 for
 //! threads that have sent more. What a backlog leaves is freed as producers go on; the system has its pages before.
 
+mod block;
 pub(crate) mod pool;
 mod queue;
 mod rest;
 mod writer;
 
 #[cfg(test)]
-pub(crate) use queue::FIRST;
+pub(crate) use block::FIRST;
+pub(crate) use block::Message;
 pub(crate) use queue::Inbox;
-pub(crate) use queue::Message;
 pub(crate) use queue::Reader;
 pub(crate) use writer::Writer;
 

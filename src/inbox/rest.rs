@@ -10,8 +10,8 @@
 //!
 //! Any thread; lock-free.
 
+use super::block::Block;
 use super::pool::Pool;
-use super::queue::Block;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::bounded;
 use crate::sync::epoch::{self, Guard};

@@ -1,6 +1,6 @@
 //! The inbox on real threads, and the cases that can be forced by hand.
 
-use super::queue::Block;
+use super::block::Block;
 use super::*;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //!          lap   block size   fresh   slots left
 //! ```
 
-use super::queue::{Block, LAP, Message, Slot};
+use super::block::{Block, LAP, Message, Slot};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::epoch::{Domain, Guard, Participant};
 use std::ptr::NonNull;
