@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::facts::{Facts, now};
 use super::model::{Distribution, Figure, PERCENTILES, Phase, Report, Setting, Table, Timeline};
-use super::outputs::{Facts, now};
 
 /// Counts up when a name changes its meaning or goes away.
 const FORMAT: u32 = 4;

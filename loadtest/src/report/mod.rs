@@ -2,8 +2,9 @@
 //!
 //! * `model` - the report: verdict, phases, figures, distributions, time lines, tables
 //! * `json`, `terminal`, `page` - the three views
-//! * `outputs` - the files, opened before the run and written after it, and what the run was made from
+//! * `outputs` - the files, opened before the run and written after it; `facts` - what the run was made from
 
+mod facts;
 pub(crate) mod json;
 pub(crate) mod model;
 pub(crate) mod outputs;

@@ -4,8 +4,8 @@
 use hdrhistogram::Histogram;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::facts::Facts;
 use super::model::{Distribution, Grid, Phase, Report, Timeline, Unit};
-use super::outputs::Facts;
 use super::terminal;
 use crate::numbers::nanos;
 
