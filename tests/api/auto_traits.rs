@@ -64,6 +64,7 @@ fn auto_traits_are_pinned() {
         SleepError: "Send Sync Unpin"
         SlowHandler: "Send Sync Unpin"
         StartError: "Send Sync Unpin"
+        SpinClock: "Send Unpin"
         Stats: "Send Sync Unpin"
         StopError: "Send Sync Unpin"
         Submitter<'static, SendOnly>: "Unpin"
