@@ -155,7 +155,7 @@ fn a_future_that_was_armed_before_a_fork_ends_with_an_error() {
     }
     let status = forked(|| {
         let [polled, of_another, reset] = &mut sleeps;
-        reset.reset(us(1));
+        reset.reset(HOUR / 2);
         is_told(polled.poll_sleep(&mut same))
             && is_told(of_another.poll_sleep(&mut other))
             && is_told(reset.poll_sleep(&mut same))

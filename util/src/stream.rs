@@ -285,6 +285,9 @@ pub trait StreamExt: Stream + Sized {
 
 impl<S: Stream> StreamExt for S {}
 
+/// The answer of a stream that sleeps by `P`: its next item, or why the sleep failed.
+type PollNext<T, P> = Poll<Result<Option<T>, <P as Pause>::Error>>;
+
 pin_project! {
     /// The stream of [`StreamExt::timeout`] and [`StreamExt::timeout_on`].
     #[derive(Debug)]
@@ -303,7 +306,7 @@ impl<S: Stream, P: Pause> TimeoutStream<S, P> {
     fn poll_limited(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Result<S::Item, Elapsed>>, P::Error>> {
+    ) -> PollNext<Result<S::Item, Elapsed>, P> {
         let this = self.project();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
@@ -483,10 +486,7 @@ impl<S: Stream, P> ChunksTimeout<S, P> {
 }
 
 impl<S: Stream, P: Pause> ChunksTimeout<S, P> {
-    fn poll_list(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Vec<S::Item>>, P::Error>> {
+    fn poll_list(self: Pin<&mut Self>, cx: &mut Context<'_>) -> PollNext<Vec<S::Item>, P> {
         // How many items a poll takes before the task yields.
         const MOST_PER_POLL: usize = 64;
         let mut this = self.project();
