@@ -69,7 +69,7 @@ pub struct Timeout<F, E = Infallible> {
 ///
 /// # Panics
 ///
-/// Like [`sleep()`].
+/// Like [`sleep()`](crate::sleep()).
 pub fn timeout<F: IntoFuture>(limit: impl Into<When>, future: F) -> Timeout<F::IntoFuture> {
     let wake_timer = shared();
     let limit = wake_timer.of_timeout(limit.into());
@@ -92,7 +92,7 @@ pub fn timeout<F: IntoFuture>(limit: impl Into<When>, future: F) -> Timeout<F::I
 ///
 /// # Panics
 ///
-/// Like [`sleep()`].
+/// Like [`sleep()`](crate::sleep()).
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     timeout(deadline, future)
 }

@@ -105,6 +105,10 @@ pub(crate) fn current() -> Timer {
 
 /// A sleep on the runtime's engine. It goes on by the process's when the runtime has shut down.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "stream"),
+    allow(unreachable_pub, reason = "the streams' types name it")
+)]
 pub struct RuntimeSleep(tickwheel::Sleep<SleepError>);
 
 impl RuntimeSleep {
