@@ -18,6 +18,11 @@ pub(crate) trait Alarm: Sized + Send + Unpin + 'static {
     /// Sets it to go off after `pause`, and not when it was set to before.
     fn set(&mut self, pause: Duration) -> io::Result<()>;
 
+    /// Returns what wakes the task from any thread, for a timer that comes before the others.
+    fn waker(&self, task: &Waker) -> Waker {
+        task.clone()
+    }
+
     /// Returns whether it has gone off since it was set or last asked; wakes the task when it does.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
@@ -50,7 +55,7 @@ impl<T: Send + 'static, A: Alarm> Future for Driving<T, A> {
         let Self { shard, alarm } = &mut *self;
         // Perhaps the alarm has woken this task. From here on it goes off for the time that is set below.
         let _ = alarm.poll(cx);
-        let pause = match shard.turn(cx.waker()) {
+        let pause = match shard.turn(&alarm.waker(cx.waker())) {
             Err(error) => return Poll::Ready(error),
             Ok(None) => return Poll::Pending,
             Ok(Some(pause)) => pause,

@@ -32,6 +32,12 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::{Builder, Pinning, Timer, TimerTask, TurnError};
+#[cfg(target_os = "linux")]
+use {
+    std::sync::Arc,
+    std::sync::atomic::{AtomicBool, Ordering},
+    std::task::Wake,
+};
 
 /// Spawns a task for each shard of an engine, which turns it in place of its worker.
 ///
@@ -194,26 +200,26 @@ fn wake_later(waker: Waker) {
 }
 
 #[cfg(target_os = "linux")]
-struct TokioAlarm(::tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>);
+struct TokioAlarm {
+    timer: ::tokio::io::unix::AsyncFd<Arc<TimerFd>>,
+    /// Sets the timer off, where the runtime has several threads.
+    bell: Option<Waker>,
+}
+
+/// A timer of the kernel.
+///
+/// It is also a waker that has the timer go off: whichever thread polls the runtime's driver then runs the task. Woken
+/// directly by another task, it would be next on that task's thread, where no other thread takes it away, however long
+/// that task goes on.
+#[cfg(target_os = "linux")]
+struct TimerFd {
+    fd: std::os::fd::OwnedFd,
+    is_woken: AtomicBool,
+}
 
 #[cfg(target_os = "linux")]
-impl Alarm for TokioAlarm {
-    const WAKE: fn(Waker) = wake_later;
-
-    #[allow(
-        deprecated,
-        reason = "its successor is unsafe, and missing before tokio 1.54"
-    )]
-    fn new() -> io::Result<Self> {
-        use ::tokio::io::{Interest, unix::AsyncFd};
-        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
-
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
-    }
-
-    fn set(&mut self, pause: Duration) -> io::Result<()> {
+impl TimerFd {
+    fn set(&self, pause: Duration) -> io::Result<()> {
         use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
         // Zero would switch it off; a turn that is too early is followed by another one.
@@ -230,15 +236,73 @@ impl Alarm for TokioAlarm {
                 it_value,
             },
         );
-        timerfd_settime(&self.0, flags, &spec)?;
+        timerfd_settime(&self.fd, flags, &spec)?;
         Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl std::os::fd::AsRawFd for TimerFd {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Wake for TimerFd {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // ORDERING: SeqCst, before the timer is set: a task that sets it later finds this.
+        self.is_woken.store(true, Ordering::SeqCst);
+        // It has been set with success before.
+        let _ = self.set(Duration::ZERO);
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Alarm for TokioAlarm {
+    const WAKE: fn(Waker) = wake_later;
+
+    #[allow(
+        deprecated,
+        reason = "its successor is unsafe, and missing before tokio 1.54"
+    )]
+    fn new() -> io::Result<Self> {
+        use ::tokio::io::{Interest, unix::AsyncFd};
+        use ::tokio::runtime::RuntimeFlavor;
+        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = Arc::new(TimerFd {
+            fd: timerfd_create(TimerfdClockId::Monotonic, flags)?,
+            is_woken: AtomicBool::new(false),
+        });
+        let has_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let bell = (!has_one_thread).then(|| Waker::from(Arc::clone(&timer)));
+        let timer = AsyncFd::with_interest(timer, Interest::READABLE)?;
+        Ok(Self { timer, bell })
+    }
+
+    fn set(&mut self, pause: Duration) -> io::Result<()> {
+        self.timer.get_ref().set(pause)
+    }
+
+    fn waker(&self, task: &Waker) -> Waker {
+        self.bell.as_ref().unwrap_or(task).clone()
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // It is not read: setting it makes it unreadable, and the next time that it goes off is a new edge.
         let mut gone_off = Poll::Pending;
-        while let Poll::Ready(Ok(mut ready)) = self.0.poll_read_ready(cx) {
+        while let Poll::Ready(Ok(mut ready)) = self.timer.poll_read_ready(cx) {
             ready.clear_ready();
+            gone_off = Poll::Ready(());
+        }
+        // ORDERING: SeqCst: after the timer was set, which a wake before may have set as well.
+        if self.timer.get_ref().is_woken.swap(false, Ordering::SeqCst) {
             gone_off = Poll::Ready(());
         }
         gone_off

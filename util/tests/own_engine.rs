@@ -128,6 +128,28 @@ fn a_task_that_blocks_holds_up_no_other_runtime() {
     busy.join().unwrap();
 }
 
+#[test]
+fn a_task_that_arms_the_next_timer_and_blocks_holds_up_no_other_thread() {
+    ends(|| {
+        two_threads().build().unwrap().block_on(async {
+            let (tell, told) = mpsc::channel();
+            let other = tokio::spawn(async move {
+                sleep(50 * MS).await;
+                tell.send(()).unwrap();
+            });
+            let blocked = tokio::spawn(async move {
+                sleep(5 * MS).await;
+                // Before all others: the task that turns the engine must look again.
+                let mut early = pin!(sleep(20 * MS));
+                assert!(poll(early.as_mut(), Waker::noop()).is_pending());
+                told.recv_timeout(LONG).unwrap();
+            });
+            other.await.unwrap();
+            blocked.await.unwrap();
+        });
+    });
+}
+
 /// Makes what waits for a while on a runtime that is gone when this returns.
 fn orphans(waker: &Waker) -> (Pin<Box<Sleep>>, DelayQueue<&'static str>) {
     let runtime = one_thread();
