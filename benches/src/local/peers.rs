@@ -13,7 +13,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Clock, EventLoopTimer, FixedTimer, Key, LocalTimer, MonotonicClock, Remote, Settings, Time,
+    Clock, EventLoopTimer, FixedTimer, Key, LocalTimer, MonotonicClock, Remote, Settings,
+    SpinClock, Time,
 };
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::coop::unconstrained;
@@ -75,6 +76,7 @@ macro_rules! own_peer {
         pub struct $peer {
             timer: $timer,
             now: Time,
+            spin: SpinClock,
             _remote: $remote,
         }
 
@@ -98,6 +100,12 @@ macro_rules! own_peer {
             fn read_clock(&mut self) {
                 self.now = $clock(&self.timer);
             }
+
+            #[inline]
+            fn spin(&mut self) -> usize {
+                self.now = self.spin.now();
+                self.advance(Duration::ZERO)
+            }
         }
 
         impl LocalPeer for $peer {
@@ -106,7 +114,7 @@ macro_rules! own_peer {
             fn new(_capacity: usize) -> Self {
                 let timer = $new.expect("the settings are valid");
                 let _remote = $remote_of(&timer);
-                Self { timer, now: Time::ZERO, _remote }
+                Self { timer, now: Time::ZERO, spin: SpinClock::new(), _remote }
             }
 
             #[inline]
@@ -167,6 +175,7 @@ const FIXED: Duration = Duration::from_secs(30);
 pub struct FixedPeer {
     timer: FixedTimer<u64>,
     now: Time,
+    spin: SpinClock,
 }
 
 impl LocalPeer for FixedPeer {
@@ -176,6 +185,7 @@ impl LocalPeer for FixedPeer {
         Self {
             timer: FixedTimer::with_delay(FIXED),
             now: Time::ZERO,
+            spin: SpinClock::new(),
         }
     }
 
@@ -225,6 +235,12 @@ impl LoopPeer for FixedPeer {
     #[inline]
     fn read_clock(&mut self) {
         self.now = MonotonicClock::new().now();
+    }
+
+    #[inline]
+    fn spin(&mut self) -> usize {
+        self.now = self.spin.now();
+        self.advance(Duration::ZERO)
     }
 }
 
