@@ -9,6 +9,7 @@
 //! Three words hold two shared references and a number, or a sender and a message: most timeouts. Four words
 //! would make every node of the table larger, which costs a cache line more than it saves in boxes.
 
+#[cfg(feature = "futures")]
 use crate::contain;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
