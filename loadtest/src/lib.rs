@@ -12,7 +12,8 @@
 //! * [`workload`] - the CSV form of a recorded run, checked line by line
 //! * `measure` - samples, histograms and cost of a run
 //! * `report` - one model of what a run came to, and its views: terminal, page, JSON
-//! * `options` (of each command, as typed), `delays`, `machine`, `findings`, `numbers`, `progress`, `interrupt`, `failure` - the ground that all of them share
+//! * `options` (of each command, as typed), `delays`, `machine`, `findings`, `numbers`, `progress`, `interrupt`,
+//!   `failure` - the ground that all of them share
 
 mod cli;
 mod delays;
