@@ -1,7 +1,7 @@
 //! Where an engine stands: whoever sees it started sees what was set up before.
 
 use super::harness::{Probe, UNBOUNDED, explore, spawn_with};
-use crate::engine::inner::{EngineStatus, Phase};
+use crate::engine::crew::status::{EngineStatus, Phase};
 use std::sync::Arc;
 
 /// Whoever sees an engine started sees its set-up.

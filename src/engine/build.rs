@@ -1,14 +1,16 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
-use super::berths::Berths;
 use super::builder::Builder;
+use super::crew::berths::Berths;
+use super::crew::seat::Seat;
+use super::crew::shard_worker;
+use super::crew::status::EngineStatus;
+use super::executor::{Executor, through_executor};
 use super::hold;
-use super::inner::{EngineOwner, EngineStatus, Handler, Inner, ShardWorker};
+use super::inner::{EngineOwner, Handler, Inner, ShardWorker};
 use super::pinning;
 use super::routing::Router;
-use super::seat::Seat;
 use super::settings::IdleStrategy;
-use super::shard_worker::{self, Executor, through_executor};
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain::Contained;

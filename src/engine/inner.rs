@@ -3,26 +3,27 @@
 //! An engine owns its shards' workers while they have no thread, a worker owns its handler, and a handler is given the
 //! engine: these types name each other, so they stand in one file, and what they do in files of their own.
 
-use super::berths::Berths;
+use super::crew::berths::Berths;
+use super::crew::seat::Seat;
+use super::crew::status::{EngineStatus, Phase};
 use super::events;
 use super::hooks::Hooks;
 use super::pinning::Starvation;
 use super::retired::TimerCount;
 use super::routing::Router;
-use super::seat::Seat;
 use super::settings::{Drive, IdleStrategy};
 use crate::contain::Contained;
 use crate::park::parker::Parker;
 use crate::shard::{Owner, Producer, ShardHandle};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{forks, slot};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::slot;
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{
     Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled, Unfired,
 };
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ pub(super) struct EnginePointer<T>(pub(super) NonNull<Inner<T>>);
 /// Keeps an engine's memory; lives in an `Arc`.
 pub(super) struct EngineOwner<T>(pub(super) EnginePointer<T>);
 
-/// Drives one shard, on any thread; see `shard_worker`.
+/// Drives one shard, on any thread; see `crew::shard_worker`.
 pub(super) struct ShardWorker<T> {
     pub(super) owner: Owner<T>,
     pub(super) parker: Parker,
@@ -82,7 +83,7 @@ pub(super) struct ShardWorker<T> {
     pub(super) idle_seen: u64,
     /// The number of them that it has answered.
     pub(super) idle_answered: u64,
-    /// Wakers that have fired and are called together; see `shard_worker`.
+    /// Wakers that have fired and are called together; see `crew::shard_worker`.
     pub(super) wake_batch: Vec<(Waker, RawKey)>,
     /// How they are called.
     pub(super) wake: fn(Waker),
@@ -208,188 +209,5 @@ impl<T: Send + 'static> Inner<T> {
             };
             scheduled.map_err(|error| self.rejected(error, shard))
         })
-    }
-}
-
-/// Where an engine stands.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel::{EngineState, Timer};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let timer = Timer::new()?;
-/// assert_eq!(timer.state(), EngineState::Init);
-/// timer.run_after(Duration::from_secs(5), || ())?;
-/// assert_eq!(timer.state(), EngineState::Started);
-/// timer.stop()?;
-/// assert_eq!(timer.state(), EngineState::Stopped);
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[non_exhaustive]
-pub enum EngineState {
-    /// Built; the workers start with the first timer or with [`Timer::start`](crate::Timer::start).
-    Init,
-    /// Running.
-    Started,
-    /// Running, but a worker has ended by a panic: its shard refuses timers, and [`Stats`](crate::Stats) says why.
-    Failed,
-    /// Being shut down in a mode in which what is pending still fires, see [`Shutdown`](crate::Shutdown); new timers
-    /// are refused.
-    Draining,
-    /// Stopped, which is final: by [`Timer::stop`](crate::Timer::stop) and the modes that return pending timers from
-    /// the moment of the call, otherwise when the last shard has ended.
-    Stopped,
-    /// Started by another process, of which this one is a fork: the workers are not here.
-    Forked,
-}
-
-/// Says what becomes of the timers that are pending when an engine ends.
-///
-/// New timers are refused from the moment of the call in every mode.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel::{Shutdown, Timer};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let timer = Timer::new()?;
-/// timer.run_after(Duration::from_secs(3600), || println!("flushed early, not lost"))?;
-/// let unfired = timer.shutdown(Shutdown::FireAll, Duration::from_secs(5))?;
-/// assert!(unfired.is_empty());
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum Shutdown {
-    /// They are returned, due ones included. The default, and what [`Timer::stop`](crate::Timer::stop) does.
-    #[default]
-    ReturnUnfired,
-    /// They all fire now, each on its shard: the one case in which a timer fires before its deadline. They come in the
-    /// order of their deadlines; but a timer that was pushed out may stand at an earlier one of its own, and of a tick
-    /// with more than 16 384 of them the rest takes turns with what comes later, see [`Budget`](crate::Budget). A
-    /// periodic timer fires once, even if it is moved meanwhile, and its next period is returned.
-    FireAll,
-    /// They fire when they are due, until this time by the engine's clock or until none is left; then the rest is
-    /// returned. An engine that its caller turns fires what is due at the moment of the call.
-    Drain {
-        /// When to give up.
-        until: Time,
-    },
-}
-
-/// The phases in the order in which an engine goes through them; some are left out.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub(crate) enum Phase {
-    Init = 0,
-    Started = 1,
-    /// Turn until a given time, then end.
-    Draining = 2,
-    /// Fire everything, then end.
-    Firing = 3,
-    Stopped = 4,
-}
-
-/// Where an engine stands: one word for the whole engine, and why a shard has ended before its time.
-///
-/// The word is read by every schedule and written under the lock of the berths only. It carries the number of forks at
-/// which it was written. In a forked child that number differs, and the word counts as `Init`, which leads a schedule
-/// to the start. There the number at which the workers were started tells that they are another process's threads.
-pub(crate) struct EngineStatus {
-    /// The phase, and the number of forks at which it was written.
-    word: AtomicU64,
-    /// One more than the number of forks at which the workers were started; 0 without workers.
-    home: AtomicU64,
-    /// The engine has been told to end, in this process or before a fork.
-    ended: AtomicBool,
-    /// Why each shard has ended before its time.
-    failures: Box<[OnceLock<String>]>,
-}
-
-impl EngineStatus {
-    pub(crate) fn new(shards: usize) -> Self {
-        let failures = (0..shards).map(|_| OnceLock::new()).collect();
-        forks::watch();
-        let (word, home) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self {
-            word,
-            home,
-            ended: AtomicBool::new(false),
-            failures,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn phase(&self) -> Phase {
-        // ORDERING: Acquire pairs with `set`: the workers' set-up is seen with `Started`, the end of a drain with
-        // `Draining`. [P12]
-        match self.word.load(Ordering::Acquire) ^ forks::count() {
-            1 => Phase::Started,
-            2 => Phase::Draining,
-            3 => Phase::Firing,
-            4 => Phase::Stopped,
-            // Or the word was written before a fork, which does not forget an end.
-            // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
-            _ if self.ended.load(Ordering::Relaxed) => Phase::Stopped,
-            _ => Phase::Init,
-        }
-    }
-
-    /// Returns whether this is the phase, one that comes after `Init`. One comparison, because each schedule asks.
-    #[inline]
-    pub(crate) fn is(&self, phase: Phase) -> bool {
-        // ORDERING: Acquire as in `phase`. [P12]
-        self.word.load(Ordering::Acquire) == forks::count() | phase as u64
-    }
-
-    /// Goes on to a later phase; does nothing if the engine is there already. Under the lock of the berths.
-    pub(crate) fn set(&self, phase: Phase) {
-        if self.phase() < phase {
-            // ORDERING: Relaxed: read together with the word, which follows, or in a fork.
-            self.ended.store(phase > Phase::Started, Ordering::Relaxed);
-            // ORDERING: Release as in `phase`. [P12]
-            self.word
-                .store(forks::count() | phase as u64, Ordering::Release);
-        }
-    }
-
-    /// Notes that the workers are threads of the calling process.
-    pub(super) fn live_here(&self) {
-        // ORDERING: Release: a thread that sees that there are workers sees where. [P12]
-        self.home.store(forks::count() + 1, Ordering::Release);
-    }
-
-    /// Returns whether the workers are another process's threads.
-    pub(super) fn is_forked(&self) -> bool {
-        // ORDERING: Acquire pairs with `live_here`. [P12]
-        let home = self.home.load(Ordering::Acquire);
-        home != 0 && home != forks::count() + 1
-    }
-
-    /// Notes why a shard has ended; the first reason stays.
-    pub(super) fn fail(&self, shard: usize, message: String) {
-        if let Some(failure) = self.failures.get(shard) {
-            let _ = failure.set(message);
-        }
-    }
-
-    /// Returns why a shard has ended before its time, if it has.
-    pub(super) fn failure(&self, shard: usize) -> Option<&String> {
-        self.failures.get(shard)?.get()
-    }
-
-    /// Returns the state for the user.
-    pub(super) fn engine_state(&self) -> EngineState {
-        let failed = || self.failures.iter().any(|failure| failure.get().is_some());
-        match self.phase() {
-            Phase::Init if self.is_forked() => EngineState::Forked,
-            Phase::Init => EngineState::Init,
-            Phase::Started if failed() => EngineState::Failed,
-            Phase::Started => EngineState::Started,
-            Phase::Draining | Phase::Firing => EngineState::Draining,
-            Phase::Stopped => EngineState::Stopped,
-        }
     }
 }

@@ -2,7 +2,9 @@
 
 use super::handle::TimerHandle;
 use super::hold::TimerRef;
-use super::inner::{EngineState, Inner, Shutdown};
+use super::inner::Inner;
+use super::shutdown::Shutdown;
+use super::state::EngineState;
 use super::stats::Stats;
 use super::task::TimerTask;
 use crate::sync::slot;

@@ -150,7 +150,7 @@ impl WakeTimer {
         };
         let mut phase = self.engine.phase_of(key);
         if phase == Phase::Pending {
-            if self.engine.status.phase() == super::inner::Phase::Init {
+            if self.engine.status.phase() == super::crew::status::Phase::Init {
                 return self.poll_in_a_fork(waker);
             }
             if self.waker == identity(waker) || self.swap(key, waker) {

@@ -1,9 +1,10 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
-use super::inner::{Inner, Phase, ShardWorker};
-use super::pinning;
-use super::settings::IdleStrategy;
+use super::status::Phase;
 use crate::contain;
+use crate::engine::inner::{Inner, ShardWorker};
+use crate::engine::pinning;
+use crate::engine::settings::IdleStrategy;
 use crate::park::parker::ParkEnd;
 use crate::shard::PinState;
 use crate::shard::Turn;

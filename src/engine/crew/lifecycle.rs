@@ -4,12 +4,14 @@
 //! until all are gone.
 
 use super::berths::{Berth, State};
-use super::events;
-use super::hooks::{self, WorkerFailure};
-use super::inner::{EngineOwner, Inner, Phase, ShardWorker, Shutdown};
-use super::settings::Drive;
+use super::status::Phase;
 use super::worker;
 use crate::contain;
+use crate::engine::events;
+use crate::engine::hooks::{self, WorkerFailure};
+use crate::engine::inner::{EngineOwner, Inner, ShardWorker};
+use crate::engine::settings::Drive;
+use crate::engine::shutdown::Shutdown;
 use crate::sync::atomic::Ordering;
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::thread;
@@ -61,7 +63,7 @@ impl<T> Inner<T> {
     }
 
     /// Ends the engine because its last `Timer` is gone: the workers drop what is left. Does not wait.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         if self.status.is_forked() {
             return;
         }
@@ -136,7 +138,7 @@ impl<T> Inner<T> {
         TurnError::Failed { shard: number }
     }
 
-    pub(super) fn wait_idle(&self) {
+    pub(crate) fn wait_idle(&self) {
         if matches!(self.drive, Drive::Manual) || self.is_inside() {
             return;
         }
@@ -197,7 +199,7 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Ends the engine as `mode` says, waits for its shards up to `limit`, and returns what they have left.
-    pub(super) fn shutdown(
+    pub(crate) fn shutdown(
         &self,
         mode: Shutdown,
         limit: Option<Duration>,
@@ -254,7 +256,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Starts the engine if need be. That it does not start is counted as a refusal.
     #[inline]
-    pub(super) fn ready(&self) -> Result<(), ScheduleErrorKind> {
+    pub(crate) fn ready(&self) -> Result<(), ScheduleErrorKind> {
         if self.status.is(Phase::Started) {
             Ok(())
         } else {
@@ -275,7 +277,7 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     #[cold]
-    pub(super) fn start(&self) -> Result<(), StartError> {
+    pub(crate) fn start(&self) -> Result<(), StartError> {
         match self.status.phase() {
             Phase::Started => return Ok(()),
             Phase::Init => {}

@@ -10,7 +10,7 @@ use std::sync::TryLockError;
 use std::task::Waker;
 
 /// See the module.
-pub(super) struct Seat {
+pub(crate) struct Seat {
     /// A `DrivenShard` has the shard, or waits for it. Written under the lock of the berths.
     driven: AtomicBool,
     task: TaskWaker,
@@ -20,7 +20,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(unparker: Unparker) -> Self {
+    pub(crate) fn new(unparker: Unparker) -> Self {
         Self {
             driven: AtomicBool::new(false),
             task: TaskWaker::default(),
@@ -30,7 +30,7 @@ impl Seat {
     }
 
     /// Wakes the shard's worker or task; returns whether that did not panic.
-    pub(super) fn wake(&self) -> bool {
+    pub(crate) fn wake(&self) -> bool {
         self.unparker.wake();
         self.task.wake()
     }
@@ -66,7 +66,7 @@ impl Seat {
     }
 
     /// Returns whether the calling thread turns or ends the shard: its handlers and destructors may be what calls.
-    pub(super) fn is_inside(&self) -> bool {
+    pub(crate) fn is_inside(&self) -> bool {
         // ORDERING: Relaxed: as in `enter`.
         self.turned_by.load(Ordering::Relaxed) == thread::number()
     }

@@ -16,7 +16,7 @@ static WARNED: AtomicBool = AtomicBool::new(false);
 const MANY_ENGINES: usize = 64;
 
 /// The berths of all shards, under one lock that is never held while user code runs.
-pub(super) struct Berths<S, U> {
+pub(crate) struct Berths<S, U> {
     state: Mutex<State<S, U>>,
     /// Told whenever a shard comes back, answers or ends.
     changed: Condvar,
@@ -99,7 +99,7 @@ impl<S, U> State<S, U> {
 }
 
 impl<S, U> Berths<S, U> {
-    pub(super) fn new(shards: Vec<S>) -> Self {
+    pub(crate) fn new(shards: Vec<S>) -> Self {
         // ORDERING: Relaxed: a number for a warning.
         let many = ALIVE.fetch_add(1, Ordering::Relaxed) + 1;
         // ORDERING: Relaxed: one thread finds it unset, and tells nothing by it.

@@ -1,0 +1,121 @@
+//! Turns on the threads of callers: each takes the shard from its berth, turns it, and puts it back.
+
+use super::status::Phase;
+use crate::contain;
+use crate::engine::inner::{Inner, ShardWorker};
+use crate::engine::settings::Drive;
+use crate::engine::timer::Timer;
+use crate::types::TurnError;
+
+impl<T: Send + 'static> Timer<T> {
+    /// Turns every shard at the clock's current time, on the calling thread, and returns how many timers fired. For
+    /// [`Drive::Manual`](crate::Drive::Manual) only.
+    ///
+    /// When it returns, everything that was due has fired. The next turn fires what came due meanwhile, what handlers
+    /// scheduled for now, and what a periodic timer missed besides a call
+    /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)).
+    ///
+    /// A shard that another thread is turning is waited for, its handlers included, without a limit. So this is not to
+    /// be called with a lock in hand that a handler takes; and where two threads turn engines in each other's handlers,
+    /// each waits for the other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Builder, Drive};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Builder::new().drive(Drive::Manual).build()?;
+    /// timer.run_after(Duration::ZERO, || println!("on this thread"))?;
+    /// assert_eq!(timer.turn(), Ok(1));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the engine has workers, is stopped, or the call comes from a handler.
+    pub fn turn(&self) -> Result<usize, TurnError> {
+        let inner = &*self.inner;
+        if !matches!(inner.drive, Drive::Manual) {
+            return Err(TurnError::DrivenByWorkers);
+        }
+        inner.may_drive()?;
+        let (mut fired, mut failed) = (0, None);
+        for number in 0..inner.handles.len() {
+            let mut shard = match inner.borrow(number) {
+                Err(TurnError::Failed { .. }) => continue,
+                borrowed => borrowed?,
+            };
+            let turned = contain::call(|| {
+                let _inside = inner.seats[number].enter();
+                shard.fire_until(inner, None)
+            });
+            match turned {
+                Ok(turned) => {
+                    fired += turned;
+                    inner.give_back(shard);
+                }
+                Err(message) => failed = Some(inner.end_failed(shard, message)),
+            }
+        }
+        failed.map_or(Ok(fired), Err)
+    }
+}
+
+impl<T: Send + 'static> Inner<T> {
+    /// Says why the calling thread cannot drive a shard. Takes no lock: a fork may have copied it in other hands.
+    pub(super) fn may_drive(&self) -> Result<(), TurnError> {
+        if self.is_inside() {
+            return Err(TurnError::InsideHandler);
+        }
+        if self.status.is_forked() {
+            Err(TurnError::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Says why a shard cannot be turned any more.
+    pub(super) fn still_turns(&self, shard: usize) -> Result<(), TurnError> {
+        match self.status.phase() {
+            Phase::Init | Phase::Started if self.status.failure(shard).is_none() => Ok(()),
+            Phase::Init | Phase::Started => Err(TurnError::Failed { shard }),
+            _ => Err(TurnError::Stopped),
+        }
+    }
+
+    /// Takes a shard to turn it, once no other thread does.
+    pub(super) fn borrow(&self, shard: usize) -> Result<ShardWorker<T>, TurnError> {
+        let mut state = self.berths.lock();
+        loop {
+            self.still_turns(shard)?;
+            if matches!(self.drive, Drive::Workers) && !self.seats[shard].is_driven() {
+                // A shutdown has given it to a worker.
+                return Err(TurnError::Stopped);
+            }
+            if let Some(shard) = state.berths[shard].take() {
+                return Ok(shard);
+            }
+            state = self.berths.wait(state);
+        }
+    }
+
+    /// Gives a shard back after a turn by hand or of a `DrivenShard`. The shard ends if the engine has been told to
+    /// end meanwhile, or goes to a worker.
+    pub(super) fn give_back(&self, shard: ShardWorker<T>) {
+        let mut state = self.berths.lock();
+        let by_hand = matches!(self.drive, Drive::Manual);
+        let turns_on = matches!(self.status.phase(), Phase::Init | Phase::Started);
+        if self.status.is(Phase::Stopped) || by_hand && !turns_on {
+            drop(state);
+            return self.end_here(shard);
+        }
+        let number = shard.shard;
+        state.berths[number].put(shard);
+        self.berths.notify();
+        // Claimed after a shutdown has begun, it is a worker's all the same.
+        if !(by_hand || turns_on && self.seats[number].is_driven()) {
+            self.seats[number].set_driven(false);
+            self.hand_over(state, number);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Where an engine stands, in one word that every schedule reads.
+
+use crate::engine::state::EngineState;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::forks;
+use std::sync::OnceLock;
+
+/// The phases in the order in which an engine goes through them; some are left out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    Init = 0,
+    Started = 1,
+    /// Turn until a given time, then end.
+    Draining = 2,
+    /// Fire everything, then end.
+    Firing = 3,
+    Stopped = 4,
+}
+
+/// Where an engine stands: one word for the whole engine, and why a shard has ended before its time.
+///
+/// The word is read by every schedule and written under the lock of the berths only. It carries the number of forks at
+/// which it was written. In a forked child that number differs, and the word counts as `Init`, which leads a schedule
+/// to the start. There the number at which the workers were started tells that they are another process's threads.
+pub(crate) struct EngineStatus {
+    /// The phase, and the number of forks at which it was written.
+    word: AtomicU64,
+    /// One more than the number of forks at which the workers were started; 0 without workers.
+    home: AtomicU64,
+    /// The engine has been told to end, in this process or before a fork.
+    ended: AtomicBool,
+    /// Why each shard has ended before its time.
+    failures: Box<[OnceLock<String>]>,
+}
+
+impl EngineStatus {
+    pub(crate) fn new(shards: usize) -> Self {
+        let failures = (0..shards).map(|_| OnceLock::new()).collect();
+        forks::watch();
+        let (word, home) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self {
+            word,
+            home,
+            ended: AtomicBool::new(false),
+            failures,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn phase(&self) -> Phase {
+        // ORDERING: Acquire pairs with `set`: the workers' set-up is seen with `Started`, the end of a drain with
+        // `Draining`. [P12]
+        match self.word.load(Ordering::Acquire) ^ forks::count() {
+            1 => Phase::Started,
+            2 => Phase::Draining,
+            3 => Phase::Firing,
+            4 => Phase::Stopped,
+            // Or the word was written before a fork, which does not forget an end.
+            // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
+            _ if self.ended.load(Ordering::Relaxed) => Phase::Stopped,
+            _ => Phase::Init,
+        }
+    }
+
+    /// Returns whether this is the phase, one that comes after `Init`. One comparison, because each schedule asks.
+    #[inline]
+    pub(crate) fn is(&self, phase: Phase) -> bool {
+        // ORDERING: Acquire as in `phase`. [P12]
+        self.word.load(Ordering::Acquire) == forks::count() | phase as u64
+    }
+
+    /// Goes on to a later phase; does nothing if the engine is there already. Under the lock of the berths.
+    pub(crate) fn set(&self, phase: Phase) {
+        if self.phase() < phase {
+            // ORDERING: Relaxed: read together with the word, which follows, or in a fork.
+            self.ended.store(phase > Phase::Started, Ordering::Relaxed);
+            // ORDERING: Release as in `phase`. [P12]
+            self.word
+                .store(forks::count() | phase as u64, Ordering::Release);
+        }
+    }
+
+    /// Notes that the workers are threads of the calling process.
+    pub(super) fn live_here(&self) {
+        // ORDERING: Release: a thread that sees that there are workers sees where. [P12]
+        self.home.store(forks::count() + 1, Ordering::Release);
+    }
+
+    /// Returns whether the workers are another process's threads.
+    pub(super) fn is_forked(&self) -> bool {
+        // ORDERING: Acquire pairs with `live_here`. [P12]
+        let home = self.home.load(Ordering::Acquire);
+        home != 0 && home != forks::count() + 1
+    }
+
+    /// Notes why a shard has ended; the first reason stays.
+    pub(super) fn fail(&self, shard: usize, message: String) {
+        if let Some(failure) = self.failures.get(shard) {
+            let _ = failure.set(message);
+        }
+    }
+
+    /// Returns why a shard has ended before its time, if it has.
+    pub(crate) fn failure(&self, shard: usize) -> Option<&String> {
+        self.failures.get(shard)?.get()
+    }
+
+    /// Returns the state for the user.
+    pub(crate) fn engine_state(&self) -> EngineState {
+        let failed = || self.failures.iter().any(|failure| failure.get().is_some());
+        match self.phase() {
+            Phase::Init if self.is_forked() => EngineState::Forked,
+            Phase::Init => EngineState::Init,
+            Phase::Started if failed() => EngineState::Failed,
+            Phase::Started => EngineState::Started,
+            Phase::Draining | Phase::Firing => EngineState::Draining,
+            Phase::Stopped => EngineState::Stopped,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What becomes of pending timers at the end.
+
+use crate::time::Time;
+
+/// Says what becomes of the timers that are pending when an engine ends.
+///
+/// New timers are refused from the moment of the call in every mode.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Shutdown, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// timer.run_after(Duration::from_secs(3600), || println!("flushed early, not lost"))?;
+/// let unfired = timer.shutdown(Shutdown::FireAll, Duration::from_secs(5))?;
+/// assert!(unfired.is_empty());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Shutdown {
+    /// They are returned, due ones included. The default, and what [`Timer::stop`](crate::Timer::stop) does.
+    #[default]
+    ReturnUnfired,
+    /// They all fire now, each on its shard: the one case in which a timer fires before its deadline. They come in the
+    /// order of their deadlines; but a timer that was pushed out may stand at an earlier one of its own, and of a tick
+    /// with more than 16 384 of them the rest takes turns with what comes later, see [`Budget`](crate::Budget). A
+    /// periodic timer fires once, even if it is moved meanwhile, and its next period is returned.
+    FireAll,
+    /// They fire when they are due, until this time by the engine's clock or until none is left; then the rest is
+    /// returned. An engine that its caller turns fires what is due at the moment of the call.
+    Drain {
+        /// When to give up.
+        until: Time,
+    },
+}

@@ -1,0 +1,35 @@
+//! Where an engine stands, as its users see it.
+
+/// Where an engine stands.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{EngineState, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// assert_eq!(timer.state(), EngineState::Init);
+/// timer.run_after(Duration::from_secs(5), || ())?;
+/// assert_eq!(timer.state(), EngineState::Started);
+/// timer.stop()?;
+/// assert_eq!(timer.state(), EngineState::Stopped);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum EngineState {
+    /// Built; the workers start with the first timer or with [`Timer::start`](crate::Timer::start).
+    Init,
+    /// Running.
+    Started,
+    /// Running, but a worker has ended by a panic: its shard refuses timers, and [`Stats`](crate::Stats) says why.
+    Failed,
+    /// Being shut down in a mode in which what is pending still fires, see [`Shutdown`](crate::Shutdown); new timers
+    /// are refused.
+    Draining,
+    /// Stopped, which is final: by [`Timer::stop`](crate::Timer::stop) and the modes that return pending timers from
+    /// the moment of the call, otherwise when the last shard has ended.
+    Stopped,
+    /// Started by another process, of which this one is a fork: the workers are not here.
+    Forked,
+}
