@@ -17,8 +17,8 @@ const BATCH: usize = 256;
 const INSERTED_PER_SETTLED: usize = 4;
 
 /// See the module.
-pub(crate) struct Driver<W = AnyWheel> {
-    pub(crate) wheel: W,
+pub(crate) struct Driver {
+    pub(super) wheel: AnyWheel,
     /// Recent entries that are not inserted yet.
     pub(super) log: Log,
     seals: SealPolicy,
@@ -46,8 +46,8 @@ pub(crate) struct Driver<W = AnyWheel> {
     dropped: u64,
 }
 
-impl<W: Wheel> Driver<W> {
-    pub(crate) fn new(wheel: W) -> Self {
+impl Driver {
+    pub(crate) fn new(wheel: AnyWheel) -> Self {
         Self {
             wheel,
             log: Log::default(),
@@ -80,13 +80,7 @@ impl<W: Wheel> Driver<W> {
         self.latest = self.latest.max(now);
         self.idle_until = 0;
         self.log.follow(self.latest);
-        Some(TurnState {
-            now: self.latest,
-            left: budget,
-            fired: 0,
-            cut_short: false,
-            token: None,
-        })
+        Some(TurnState::new(self.latest, budget))
     }
 
     /// Returns whether a turn is this driver's, and not that of another one that was here when it began. Until a
@@ -125,9 +119,7 @@ impl<W: Wheel> Driver<W> {
     /// Returns the earliest deadline of all entries, if no turn is needed to know it.
     #[inline]
     fn known_next(&self) -> Option<u64> {
-        // A queue's is exact: its front goes with the timer.
-        let is_known = !W::IN_ORDER && self.idle_until > 0;
-        is_known.then(|| self.next.min(self.log.earliest_in_tail()))
+        (self.idle_until > 0).then(|| self.next.min(self.log.earliest_in_tail()))
     }
 
     /// Returns whether a handler may be running.
@@ -142,17 +134,10 @@ impl<W: Wheel> Driver<W> {
     #[inline(always)]
     #[must_use]
     pub(crate) fn insert(&mut self, entry: Entry) -> bool {
-        if !W::IN_ORDER {
-            if self.log.admits(entry.deadline) {
-                return self.log.push(entry);
-            }
-            self.insert_due_soon(entry.deadline, entry.index, entry.mark)
-        } else if self.has_fired {
-            self.insert_fifo(entry.deadline, entry.index, entry.mark)
-        } else {
-            self.expect(entry.deadline);
-            self.wheel.try_insert(entry)
+        if self.log.admits(entry.deadline) {
+            return self.log.push(entry);
         }
+        self.insert_due_soon(entry.deadline, entry.index, entry.mark)
     }
 
     /// Inserts an entry after all that [`insert`](Self::insert) has found no room for it; false if there is no memory.
@@ -166,16 +151,13 @@ impl<W: Wheel> Driver<W> {
             return true;
         }
         // Without memory for a single block in the log there is nothing that it could overtake.
-        let overtakes = W::IN_ORDER || !self.log.admits(entry.deadline) || self.log.len() > 0;
+        let overtakes = !self.log.admits(entry.deadline) || self.log.len() > 0;
         !overtakes && self.wheel.try_insert(entry)
     }
 
     #[cold]
     #[inline(never)]
     fn make_room_in_log<S: TimerStore>(&mut self, store: &S) {
-        if W::IN_ORDER {
-            return;
-        }
         let inserted = self.inserted();
         let Self {
             log, wheel, seals, ..
@@ -205,26 +187,10 @@ impl<W: Wheel> Driver<W> {
         }
     }
 
-    /// Inserts an entry behind those that handlers have scheduled, or are still scheduling.
-    #[inline(never)]
-    fn insert_fifo(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
-        let entry = Entry {
-            deadline,
-            index,
-            mark,
-        };
-        self.idle_until = 0;
-        if self.is_turning() {
-            return self.deferred.push(entry);
-        }
-        self.deferred.insert(&mut self.wheel);
-        self.wheel.try_insert(entry)
-    }
-
     /// Inserts the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
     #[inline]
     pub(crate) fn insert_accepted<S: TimerStore>(&mut self, entry: Entry, store: &S) {
-        if W::IN_ORDER || self.log.may_bypass(entry.deadline) {
+        if self.log.may_bypass(entry.deadline) {
             self.wheel.insert(entry);
         } else if !self.log.push(entry) {
             self.insert_in_made_room(entry, store);
@@ -280,20 +246,13 @@ impl<W: Wheel> Driver<W> {
         }
     }
 
-    /// Ends a turn. What its handlers scheduled is in order again.
-    pub(crate) fn finish(&mut self, turn: TurnState) {
-        if W::IN_ORDER && self.owns(&turn) {
-            self.deferred.insert(&mut self.wheel);
-        }
-    }
-
     /// Takes the next due entries from the wheel; false if there are none, or the budget is used up.
     fn refill<S: TimerStore>(&mut self, store: &S, now: u64, left: &mut usize) -> bool {
         self.due.clear();
         self.due_next = 0;
         while *left > 0 {
             let mut to = now;
-            if !W::IN_ORDER && self.log.next_look() <= now {
+            if self.log.next_look() <= now {
                 let limit = left.saturating_mul(INSERTED_PER_SETTLED);
                 let taken = self.leave_log(store, now, limit);
                 // At least one stays, so that the smallest budget makes headway with any entries.
@@ -451,7 +410,7 @@ impl<W: Wheel> Driver<W> {
 
 /// The methods that a shard needs and a local timer does not.
 #[cfg(feature = "threads")]
-impl<W: Wheel> Driver<W> {
+impl Driver {
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
     /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
     pub(crate) fn begin_sweep(&mut self) {

@@ -30,7 +30,7 @@ pub(crate) use turn::TurnState;
 
 /// Makes room for the places of half a million entries, for an owner that must not call the allocator later.
 #[cfg(feature = "threads")]
-pub(crate) fn expect_many<W: crate::wheel::Wheel>(mut driver: Driver<W>) -> Driver<W> {
+pub(crate) fn expect_many(mut driver: Driver) -> Driver {
     _ = (
         driver.log.blocks.try_reserve(1024),
         driver.log.pool.0.try_reserve(1024),

@@ -16,13 +16,25 @@ pub(crate) struct TurnState {
     /// The tick that it is about.
     pub(crate) now: u64,
     /// Entries that may still be looked at.
-    pub(super) left: usize,
+    pub(crate) left: usize,
     /// Timers fired.
     pub(crate) fired: usize,
     /// The budget is used up and more may be due.
     pub(crate) cut_short: bool,
     /// `None` until a timer has fired.
     pub(super) token: Option<Arc<()>>,
+}
+
+impl TurnState {
+    pub(crate) const fn new(now: u64, budget: usize) -> Self {
+        Self {
+            now,
+            left: budget,
+            fired: 0,
+            cut_short: false,
+            token: None,
+        }
+    }
 }
 
 /// Entries inserted during a turn that are due already: they wait for the next turn, so that a handler that schedules

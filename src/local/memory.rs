@@ -2,11 +2,10 @@
 
 use super::node::drop_payload;
 use super::timer::LocalTimer;
-use super::wheel::LocalWheel;
 use crate::time::Time;
 use crate::types::{Budget, Key, Unfired};
 
-impl<T, W: LocalWheel> LocalTimer<T, W> {
+impl<T> LocalTimer<T> {
     /// Returns all pending timers with their deadlines, in no particular order. O(peak number of timers).
     ///
     /// ```
@@ -29,7 +28,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, Time, &T)> {
         self.table
             .iter()
-            .map(|(key, tick, payload)| (key, W::time_of(&self.rate, tick), payload))
+            .map(|(key, tick, payload)| (key, self.rate.start_of(tick), payload))
     }
 
     /// Returns the keys and deadlines of all pending timers, in no particular order. O(peak number of timers).
@@ -106,13 +105,13 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
 }
 
 /// Ends all pending timers, in no particular order; when it is dropped, also those that it has not yielded.
-struct Drain<'a, T, W: LocalWheel> {
-    timer: &'a mut LocalTimer<T, W>,
+struct Drain<'a, T> {
+    timer: &'a mut LocalTimer<T>,
     /// Nodes before this one are done.
     from: usize,
 }
 
-impl<T, W: LocalWheel> Iterator for Drain<'_, T, W> {
+impl<T> Iterator for Drain<'_, T> {
     type Item = Unfired<T>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -121,12 +120,12 @@ impl<T, W: LocalWheel> Iterator for Drain<'_, T, W> {
         Some(Unfired {
             payload,
             key,
-            deadline: W::time_of(&self.timer.rate, tick),
+            deadline: self.timer.rate.start_of(tick),
         })
     }
 }
 
-impl<T, W: LocalWheel> Drop for Drain<'_, T, W> {
+impl<T> Drop for Drain<'_, T> {
     fn drop(&mut self) {
         self.for_each(|unfired| drop_payload(unfired.payload));
         // The entries go last: where this is forgotten, the pending timers are still due.

@@ -1,30 +1,30 @@
 //! `LocalTimer` and `FixedTimer`: timers of one thread, without atomics or locks.
 //!
-//! Both drive a wheel by the same turns as the engine does (`crate::drive`); only the records behind the
-//! entries are their own, a plain table instead of a shared one. [`FixedTimer`] is for timers that all have
-//! the same delay: the order of scheduling is the order of deadlines, so its wheel is a queue.
+//! [`LocalTimer`] drives a wheel by the same turns as the engine does (`crate::drive`); only the records behind the
+//! entries are its own, a plain table instead of a shared one. An entry in the wheel is a hint: it says when to look
+//! at a node. The node alone knows whether its timer is pending and when it is due. So a cancel recycles the node at
+//! once and leaves the entry behind as a zombie, and a deadline that is pushed out is only written down.
 //!
-//! An entry in the wheel is a hint: it says when to look at a node. The node alone knows
-//! whether its timer is pending and when it is due. So a cancel recycles the node at once and leaves the
-//! entry behind as a zombie, and a deadline that is pushed out is only written down.
+//! [`FixedTimer`] is for timers that all have the same delay: the order of scheduling is the order of deadlines, so
+//! the nodes of the same table stand in a queue.
 //!
 //! | room | what is inside |
 //! |---|---|
 //! | `node` | a node: what it carries, told by its state |
 //! | `table` | the nodes: arming, ending, moving, deciding what is due |
-//! | `wheel` | [`LocalWheel`](wheel::LocalWheel): the wheels, and what a tick is for each |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
 //! | `memory` | [`LocalTimer`]: all that it holds, and the memory for it |
-//! | `fixed` | [`FixedTimer`]: the same over a queue |
+//! | `queue` | the order of a [`FixedTimer`]'s nodes |
+//! | `fixed` | [`FixedTimer`] |
 
 mod fixed;
 mod memory;
 mod node;
 mod poll;
+mod queue;
 mod table;
 mod timer;
-mod wheel;
 
 pub use fixed::FixedTimer;
 pub use timer::LocalTimer;

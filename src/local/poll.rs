@@ -2,14 +2,12 @@
 
 use super::table::Due;
 use super::timer::LocalTimer;
-use super::wheel::LocalWheel;
-use crate::drive::TimerStore;
 use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer, poll_with};
 use crate::time::{Clock, Time, read_quietly};
 use crate::types::{Budget, Cancel, Expired, Key, Polled, Unfired};
 use core::time::Duration;
 
-impl<T, W: LocalWheel> LocalTimer<T, W> {
+impl<T> LocalTimer<T> {
     /// Fires what is due at `now`, in the order of deadlines, within the budget.
     ///
     /// If the budget runs out, the answer says so and the next poll goes on: look after your sockets in
@@ -111,14 +109,12 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         self.resting = (poll.has_clock && renewed.rests).then_some(renewed.key);
         Some(expired(
             poll.now,
-            W::time_of(&self.rate, renewed.deadline),
+            self.rate.start_of(renewed.deadline),
             renewed.key,
             payload,
         ))
     }
-}
 
-impl<T> LocalTimer<T> {
     /// Like [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
     /// handler of a timer with a [fixed delay](crate::Period::fixed_delay), when it returns or panics: its pause begins
     /// there. If the handler has swapped the timer for another one, or the clock panics then, this poll ends, and it
@@ -188,17 +184,17 @@ impl<T, C: Clock + ?Sized> Drop for Call<'_, '_, T, C> {
     }
 }
 
-impl<T, W: LocalWheel> LoopTimer for LocalTimer<T, W> {
+impl<T> LoopTimer for LocalTimer<T> {
     loop_timer!();
 }
 
-impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
+impl<T> Steps for LocalTimer<T> {
     type Payload = T;
 
     #[inline(always)]
     fn is_idle(&mut self, now: Time) -> bool {
         let now = self.latest.present(now);
-        let idle = W::tick_of(&self.rate, now) < self.driver.idle_until();
+        let idle = self.rate.current(now) < self.driver.idle_until();
         if idle {
             self.latest.0 = now;
         }
@@ -210,7 +206,7 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
         let now = self.latest.present(now);
         let turn = self
             .driver
-            .begin(W::tick_of(&self.rate, now), self.budget.fire, false)?;
+            .begin(self.rate.current(now), self.budget.fire, false)?;
         self.latest.0 = now;
         // Left over where a handler has swapped the timer for another one, or the clock could not be read.
         self.rest(now);
@@ -232,7 +228,7 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
                 } => {
                     return Some(expired(
                         poll.now,
-                        W::time_of(&self.rate, deadline),
+                        self.rate.start_of(deadline),
                         key,
                         payload,
                     ));
@@ -252,16 +248,12 @@ impl<T, W: LocalWheel> Steps for LocalTimer<T, W> {
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {
         let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
-        self.driver.finish(poll.turn);
+        drop(poll);
         let sweeping = self
             .driver
             .keep_bounded(&mut self.table, false, self.budget.sweep);
-        if !more {
-            let Self { driver, table, .. } = self;
-            driver.wheel.poll_ended(|entry| table.is_live(entry));
-            if !sweeping {
-                driver.rest(driver.next_tick());
-            }
+        if !more && !sweeping {
+            self.driver.rest(self.driver.next_tick());
         }
         Polled {
             fired,

@@ -11,16 +11,15 @@ use crate::state::{Phase, State, generation_seed};
 use crate::sync::boxed::Place;
 use crate::sync::prefetch::prefetch;
 use crate::time::{Deadline, Repeat, Time};
-use crate::types::Key;
-use crate::wheel::{Entry, Wheel};
+use crate::types::{Key, ScheduleError, ScheduleErrorKind};
+use crate::wheel::Entry;
 use alloc::vec::Vec;
-use core::marker::PhantomData;
 
 /// The end of the free list.
 const NIL: u32 = u32::MAX;
 
 /// The most nodes of one table: every index but `NIL`.
-pub(super) const MAX_NODES: usize = NIL as usize;
+const MAX_NODES: usize = NIL as usize;
 
 /// A timer that has just been armed or moved: key and entry in few words.
 ///
@@ -82,26 +81,26 @@ pub(super) enum Rescheduled {
     Gone,
 }
 
-/// See the module. Over a wheel that is `IN_ORDER` every move inserts its own entry, so an entry that names another
-/// deadline than its node is a zombie.
-pub(super) struct Table<T, W> {
+/// See the module.
+pub(super) struct Table<T> {
     nodes: Vec<Node<T>>,
     /// The free node that is taken next: the one that was freed last, whose line is still in cache.
     free: u32,
     pending: usize,
+    /// Timers that may be pending.
+    limit: usize,
     /// Where the nodes begin to count generations: at random, so that other tables' keys are stale here.
     seed: u64,
-    _wheel: PhantomData<fn() -> W>,
 }
 
-impl<T, W: Wheel> Table<T, W> {
-    pub(super) fn new() -> Self {
+impl<T> Table<T> {
+    pub(super) fn new(max_pending: Option<usize>) -> Self {
         Self {
             nodes: Vec::new(),
             free: NIL,
             pending: 0,
+            limit: max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
             seed: generation_seed(),
-            _wheel: PhantomData,
         }
     }
 
@@ -131,24 +130,47 @@ impl<T, W: Wheel> Table<T, W> {
             .filter(|node| node.is_named_by(key))
     }
 
-    /// Arms a node that fires once; gives the payload back if there is no memory. There must be fewer than `MAX_NODES`
-    /// pending.
+    /// Arms a node that fires once; gives the payload back if the limit is reached or there is no memory.
     #[inline(always)]
-    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> Result<Armed, T> {
+    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> Result<Armed, ScheduleError<T>> {
+        if self.pending >= self.limit {
+            return Err(self.refusal(payload));
+        }
         if self.free == NIL && !self.grow() {
-            return Err(payload);
+            return Err(ScheduleError::no_memory(payload));
         }
         Ok(self.arm_with(|node| node.arm(deadline, payload)))
     }
 
     /// Like [`arm`](Self::arm), for a timer that fires again and again.
-    pub(super) fn arm_periodic(&mut self, repeat: Repeat<T>) -> Result<Armed, T> {
+    pub(super) fn arm_periodic(&mut self, repeat: Repeat<T>) -> Result<Armed, ScheduleError<T>> {
+        if self.pending >= self.limit {
+            return Err(self.refusal(repeat.payload));
+        }
         let place = Place::new().filter(|_| self.free != NIL || self.grow());
         let Some(place) = place else {
-            return Err(repeat.payload);
+            return Err(ScheduleError::no_memory(repeat.payload));
         };
         let (tick, repeat) = (repeat.course.tick(), place.put(repeat));
         Ok(self.arm_with(|node| node.arm_periodic(tick, repeat)))
+    }
+
+    /// Returns the error of one timer more than the limit.
+    #[cold]
+    fn refusal(&self, payload: T) -> ScheduleError<T> {
+        let limit = self.limit;
+        let kind = if limit == MAX_NODES {
+            ScheduleErrorKind::OutOfNodes {
+                shard: 0,
+                limit: limit as u64,
+            }
+        } else {
+            ScheduleErrorKind::TooManyPending {
+                pending: limit,
+                max_pending: limit,
+            }
+        };
+        ScheduleError::new(kind, payload)
     }
 
     /// Arms the first free node; there must be one.
@@ -244,15 +266,11 @@ impl<T, W: Wheel> Table<T, W> {
         })
     }
 
-    /// Moves a pending timer to `deadline` and turns its entry into a zombie, whichever is earlier.
+    /// Moves a pending timer that has no entry; false if it has ended.
     #[inline]
-    pub(super) fn reschedule_anew(&mut self, key: Key<T>, deadline: u64) -> Option<Armed> {
-        let node = self.node_mut(key)?;
-        node.move_to(deadline);
-        Some(Armed {
-            state: node.supersede_entry(),
-            index: key.index(),
-        })
+    pub(super) fn move_to(&mut self, key: Key<T>, deadline: u64) -> bool {
+        let node = self.node_mut(key);
+        node.map(|node| node.move_to(deadline)).is_some()
     }
 
     #[cold]
@@ -311,6 +329,20 @@ impl<T, W: Wheel> Table<T, W> {
         self.node(key).map(Node::deadline)
     }
 
+    /// Returns whether a node's timer, which must be pending if there is such a node, is due at `now`.
+    #[inline(always)]
+    pub(super) fn is_due(&self, index: u32, now: u64) -> bool {
+        self.nodes
+            .get(index as usize)
+            .is_some_and(|node| node.deadline() <= now)
+    }
+
+    /// Returns the deadline of a node's timer, which must be pending.
+    #[inline]
+    pub(super) fn deadline_of(&self, index: u32) -> u64 {
+        self.nodes[index as usize].deadline()
+    }
+
     pub(super) fn get(&self, key: Key<T>) -> Option<&T> {
         self.node(key).and_then(Node::payload)
     }
@@ -335,28 +367,30 @@ impl<T, W: Wheel> Table<T, W> {
     pub(super) fn take_from(&mut self, node: usize) -> Option<(Key<T>, u64, T)> {
         let rest = self.nodes.get(node..)?;
         let index = node + rest.iter().position(|node| node.state().is_live())?;
-        let node = &self.nodes[index];
-        let key = Key::new(0, index as u32, node.state().generation());
-        let deadline = node.deadline();
-        Some((key, deadline, self.end(key, Phase::Returned)?))
+        self.take(index as u32, Phase::Returned)
     }
 
-    /// Returns whether the timer of this node is pending and the entry is its current one.
-    #[inline(always)]
-    fn is_current(node: &Node<T>, entry: &Entry) -> bool {
-        let names_it = !W::IN_ORDER || node.deadline() == entry.deadline;
-        node.state().is_current(entry.mark) & names_it
+    /// Ends the timer of a node, if it is pending, and takes its key, deadline and payload.
+    #[inline]
+    pub(super) fn take(&mut self, index: u32, phase: Phase) -> Option<(Key<T>, u64, T)> {
+        let node = self.nodes.get_mut(index as usize)?;
+        let key = Key::new(0, index, node.state().generation());
+        let deadline = node.deadline();
+        let payload = node.end_any(self.free, phase)?;
+        self.free = index;
+        self.pending -= 1;
+        Some((key, deadline, payload))
     }
 }
 
-impl<T, W: Wheel> TimerStore for Table<T, W> {
+impl<T> TimerStore for Table<T> {
     type Fired = Due<T>;
 
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
         self.nodes
             .get(entry.index as usize)
-            .is_some_and(|node| Self::is_current(node, entry))
+            .is_some_and(|node| node.state().is_current(entry.mark))
     }
 
     #[inline]
@@ -368,26 +402,22 @@ impl<T, W: Wheel> TimerStore for Table<T, W> {
 
     #[inline]
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
-        let free = self.free;
-        let Some(node) = self.nodes.get_mut(entry.index as usize) else {
+        let Some(node) = self.nodes.get(entry.index as usize) else {
             return Fate::Drop;
         };
-        if !Self::is_current(node, &entry) {
+        let (state, deadline) = (node.state(), node.deadline());
+        if !state.is_current(entry.mark) {
             return Fate::Drop;
         }
-        let (state, deadline) = (node.state(), node.deadline());
         if deadline > now {
             return Fate::Reinsert(deadline);
         }
         if state.is_periodic() {
             return Fate::Fire(Due::Every { index: entry.index });
         }
-        let key = Key::new(0, entry.index, state.generation());
-        let Some(payload) = node.end_any(free, Phase::Fired) else {
+        let Some((key, deadline, payload)) = self.take(entry.index, Phase::Fired) else {
             return Fate::Drop;
         };
-        self.free = entry.index;
-        self.pending -= 1;
         Fate::Fire(Due::Once {
             payload,
             key,
@@ -404,12 +434,10 @@ impl<T, W: Wheel> TimerStore for Table<T, W> {
 mod tests {
     use super::*;
     use crate::system::prefers_huge;
-    use crate::wheel::AnyWheel;
 
     #[test]
     fn many_nodes_prefer_huge_pages() {
-        let (mut grown, mut reserved) =
-            (Table::<u64, AnyWheel>::new(), Table::<u64, AnyWheel>::new());
+        let (mut grown, mut reserved) = (Table::<u64>::new(None), Table::<u64>::new(None));
         (0..200_000).for_each(|n| assert!(grown.arm(n, n).is_ok()));
         reserved.reserve(200_000);
         for table in [grown, reserved] {

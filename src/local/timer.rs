@@ -1,16 +1,14 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 
-use super::table::{Armed, MAX_NODES, Rescheduled, Table};
-use super::wheel::LocalWheel;
-use crate::drive::{Driver, TimerStore, ZOMBIES_PER_LOOK};
+use super::table::{Armed, Rescheduled, Table};
+use crate::drive::{Driver, ZOMBIES_PER_LOOK};
 use crate::settings::Settings;
 use crate::state::Phase;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, When, whole_ms,
 };
 use crate::types::{
-    Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, ScheduleErrorKind,
-    Scheduled,
+    Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Scheduled,
 };
 use crate::wheel::{AnyWheel, Entry, no_memory};
 use core::time::Duration;
@@ -75,13 +73,11 @@ use core::time::Duration;
 /// # }
 /// ```
 ///
-/// [`FixedTimer`](crate::FixedTimer) is this timer over a queue, for timers that all have the same delay.
-pub struct LocalTimer<T, W = AnyWheel> {
+/// [`FixedTimer`](crate::FixedTimer) is for timers that all have the same delay.
+pub struct LocalTimer<T> {
     pub(super) rate: TickRate,
-    pub(super) table: Table<T, W>,
-    pub(super) driver: Driver<W>,
-    /// Timers that may be pending.
-    limit: usize,
+    pub(super) table: Table<T>,
+    pub(super) driver: Driver,
     /// The work of one poll.
     pub(super) budget: Budget,
     /// How much longer than to the next deadline a loop may sleep.
@@ -93,9 +89,6 @@ pub struct LocalTimer<T, W = AnyWheel> {
     /// The timer whose handler is running in a poll with a clock: its pause begins when that ends, or with
     /// the next poll if the end is unknown.
     pub(super) resting: Option<Key<T>>,
-    /// Over a queue: the one delay, and the deadline at the back.
-    pub(super) delay: Duration,
-    pub(super) last: Time,
 }
 
 impl Settings {
@@ -105,8 +98,18 @@ impl Settings {
     ///
     /// If a setting is out of range.
     pub fn build_local<T>(self) -> Result<LocalTimer<T>, BuildError> {
-        let wheel = AnyWheel::new(self.wheel)?;
-        LocalTimer::over(wheel, self)
+        let mut timer = LocalTimer {
+            rate: self.check()?,
+            table: Table::new(self.max_pending),
+            driver: Driver::new(AnyWheel::new(self.wheel)?),
+            budget: self.budget,
+            slack: self.slack,
+            zombies_since_check: 0,
+            latest: MonotonicNow::NONE,
+            resting: None,
+        };
+        timer.reserve(self.capacity);
+        Ok(timer)
     }
 }
 
@@ -147,7 +150,8 @@ impl<T> LocalTimer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let Deadline { tick, .. } = self.deadline_of(now, when.into());
-        self.schedule_at(tick, payload)
+        let armed = self.table.arm(tick, payload)?;
+        self.insert_new(armed, tick)
     }
 
     /// Returns the deadline of a timer that is set at `now`; an instant counts on the machine's clock.
@@ -208,18 +212,12 @@ impl<T> LocalTimer<T> {
     {
         let course = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
         let tick = course.tick();
-        if self.pending() >= self.limit {
-            return Err(self.refusal(payload));
-        }
         let repeat = Repeat {
             payload,
             clone: T::clone,
             course,
         };
-        let armed = self
-            .table
-            .arm_periodic(repeat)
-            .map_err(ScheduleError::no_memory)?;
+        let armed = self.table.arm_periodic(repeat)?;
         self.insert_new(armed, tick)
     }
 
@@ -236,7 +234,7 @@ impl<T> LocalTimer<T> {
             Rescheduled::Later => {}
             Rescheduled::Earlier(armed) => {
                 self.insert(armed.entry(deadline.tick));
-                self.count_zombie(key);
+                self.count_zombie();
             }
         }
         Reschedule::Moved
@@ -247,28 +245,6 @@ impl<T> LocalTimer<T> {
     pub fn tick(&self) -> Duration {
         self.rate.tick()
     }
-}
-
-impl<T, W: LocalWheel> LocalTimer<T, W> {
-    pub(super) fn over(wheel: W, settings: Settings) -> Result<Self, BuildError> {
-        let mut timer = Self {
-            rate: settings.check()?,
-            table: Table::new(),
-            driver: Driver::new(wheel),
-            limit: settings
-                .max_pending
-                .map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
-            budget: settings.budget,
-            slack: settings.slack,
-            zombies_since_check: 0,
-            latest: MonotonicNow::NONE,
-            resting: None,
-            delay: Duration::ZERO,
-            last: Time::ZERO,
-        };
-        timer.reserve(settings.capacity);
-        Ok(timer)
-    }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is pending.
     #[inline]
@@ -276,7 +252,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         let Some(payload) = self.table.end(key, Phase::Cancelled) else {
             return Cancel::Lost;
         };
-        self.count_zombie(key);
+        self.count_zombie();
         Cancel::Won(payload)
     }
 
@@ -311,7 +287,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         self.table
             .deadline(key)
-            .map(|tick| W::time_of(&self.rate, tick))
+            .map(|tick| self.rate.start_of(tick))
     }
 
     /// Returns whether the timer that `key` names has not ended.
@@ -343,7 +319,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         if self.is_empty() {
             return None;
         }
-        let next = W::time_of(&self.rate, self.driver.next_deadline()?);
+        let next = self.rate.start_of(self.driver.next_deadline()?);
         Some(next).filter(|next| *next < Time::MAX)
     }
 
@@ -358,7 +334,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         let until = if next <= now {
             next
         } else {
-            W::with_slack(&self.rate, next, self.slack)
+            self.rate.with_slack(next, self.slack)
         };
         Some(until.saturating_duration_since(now))
     }
@@ -368,36 +344,6 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     #[must_use]
     pub fn poll_timeout_ms(&self, now: Time) -> i32 {
         whole_ms(self.poll_timeout(now))
-    }
-
-    #[inline(always)]
-    pub(super) fn schedule_at(&mut self, tick: u64, payload: T) -> Scheduled<T> {
-        if self.pending() >= self.limit {
-            return Err(self.refusal(payload));
-        }
-        let armed = self
-            .table
-            .arm(tick, payload)
-            .map_err(ScheduleError::no_memory)?;
-        self.insert_new(armed, tick)
-    }
-
-    /// Returns the error of one timer more than the limit.
-    #[cold]
-    fn refusal(&self, payload: T) -> ScheduleError<T> {
-        let limit = self.limit;
-        let kind = if limit == MAX_NODES {
-            ScheduleErrorKind::OutOfNodes {
-                shard: 0,
-                limit: limit as u64,
-            }
-        } else {
-            ScheduleErrorKind::TooManyPending {
-                pending: limit,
-                max_pending: limit,
-            }
-        };
-        ScheduleError::new(kind, payload)
     }
 
     /// Inserts the entry of a timer that has just been armed, or takes it back if there is no memory.
@@ -425,7 +371,7 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
 
     /// Inserts the entry of a timer whose deadline moves; ends the process if there is no memory.
     #[inline(always)]
-    pub(super) fn insert(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: Entry) {
         if !self.driver.insert(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
             no_memory();
         }
@@ -444,13 +390,9 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
         )
     }
 
-    /// Counts the entry that the timer of `key` has left behind.
+    /// Counts an entry that a timer has left behind.
     #[inline]
-    pub(super) fn count_zombie(&mut self, key: Key<T>) {
-        let Self { driver, table, .. } = self;
-        driver
-            .wheel
-            .entry_died(key.index(), |entry| table.is_live(entry));
+    fn count_zombie(&mut self) {
         self.zombies_since_check += 1;
         if u64::from(self.zombies_since_check) >= ZOMBIES_PER_LOOK {
             self.check_zombies();
@@ -466,10 +408,10 @@ impl<T, W: LocalWheel> LocalTimer<T, W> {
     }
 }
 
-debug_fields!([T, W: LocalWheel] LocalTimer<T, W>, if W::IN_ORDER { "FixedTimer" } else { "LocalTimer" }, it,
+debug_fields!([T] LocalTimer<T>, "LocalTimer", it,
     pending: it.pending(), next_deadline: it.next_deadline());
 
 /// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that
 /// catches a panic may go on using its timer.
-impl<T: core::panic::UnwindSafe, W> core::panic::UnwindSafe for LocalTimer<T, W> {}
-impl<T: core::panic::RefUnwindSafe, W> core::panic::RefUnwindSafe for LocalTimer<T, W> {}
+impl<T: core::panic::UnwindSafe> core::panic::UnwindSafe for LocalTimer<T> {}
+impl<T: core::panic::RefUnwindSafe> core::panic::RefUnwindSafe for LocalTimer<T> {}

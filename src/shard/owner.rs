@@ -185,7 +185,7 @@ impl<T> Owner<T> {
             cut_short,
             ..
         } = turn;
-        self.driver.finish(turn);
+        drop(turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
         let nodes = &mut self.handle.of_owner();

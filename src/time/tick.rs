@@ -23,7 +23,7 @@ const COARSE_NS: u64 = 10_000_000;
 /// 64-bit `n`, with `t = floor(m * n / 2^64)`, gives
 /// `floor(n / d) = (t + floor((n - t) / 2)) >> (l - 1)`: exact, and no step overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TickRate {
+pub(crate) struct TickRate {
     tick_ns: u64,
     /// `m` above.
     magic: u64,

@@ -35,10 +35,6 @@ pub type DeadMask<'a> = &'a mut dyn FnMut(&[Entry]) -> u64;
 
 /// A set of entries ordered by deadline, with a hand that only moves forward.
 pub trait Wheel {
-    /// It yields entries in the order in which they were inserted, which is that of their deadlines: nothing may
-    /// go past anything, so there is no log, and what a handler schedules waits until its turn is over.
-    const IN_ORDER: bool = false;
-
     /// Inserts an entry. O(1); allocates only while the wheel grows beyond what it held before. False if there is no
     /// memory for that: then the wheel is as it was.
     ///

@@ -25,13 +25,11 @@
 //! | `sweep` | the cursor that goes round all buckets and drops the dead; how many entries of a tick come in a row |
 //! | `hierarchical` | rings of growing span; the default |
 //! | `hashed` | one power-of-two ring with rounds |
-//! | `fifo` | a single bucket, for timers that are due in the order in which they are inserted |
 //! | `any` | one of the two, chosen when a timer is built |
 
 mod any;
 mod chunks;
 mod contract;
-mod fifo;
 mod hashed;
 mod hierarchical;
 mod pass;
@@ -40,7 +38,6 @@ mod sweep;
 pub use any::AnyWheel;
 pub(crate) use contract::no_memory;
 pub use contract::{DeadMask, Entry, Sweep, Wheel};
-pub use fifo::Fifo;
 pub use hashed::Hashed;
 pub use hierarchical::Hierarchical;
 pub use sweep::BURST;

@@ -25,11 +25,6 @@ impl Pass {
         min: u64::MAX,
     };
 
-    /// Returns whether nothing of the bucket has been kept yet, so that the next step looks at its head.
-    pub(super) const fn is_at_head(&self) -> bool {
-        self.packed == NIL
-    }
-
     /// Returns whether the chunk is the one that the pass fills at the moment.
     pub(super) const fn stands_on(&self, chunk: u32) -> bool {
         self.packed == chunk

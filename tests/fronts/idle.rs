@@ -118,7 +118,6 @@ fn a_sweep_goes_on_in_idle_rounds() {
     }
     test::<LocalTimer<u64>>();
     test::<EventLoopTimer<u64>>();
-    test::<FixedTimer<u64>>();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::book::{Armed, Book};
 use super::choices::{Act, Limit, Ops, Span, weighted};
 use super::ledger::Payload;
-use super::local_model::{Local, Op, SWEPT, World, run};
+use super::local_model::{Local, Op, World, run};
 use super::ticks::Ticks;
 use arbitrary::Arbitrary;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Case {
 }
 
 weighted! {
-    /// Many timers at once, of which most are cancelled again: zombies, and the sweep of them.
+    /// Many timers at once, of which most are cancelled again.
     enum Flood {
         7 => None,
         1 => Of { hundreds: u8, keep: u8 },
@@ -61,7 +61,7 @@ pub fn check(case: &Case) {
     book.is_queue = true;
     let mut world = World::new(book, case.uptime, UNIT);
     if let Flood::Of { hundreds, keep } = case.flood {
-        for n in 0..SWEPT + 100 * usize::from(hundreds % 64) {
+        for n in 0..100 * usize::from(hundreds % 64) {
             world.act(
                 &mut timer,
                 Act::Schedule {

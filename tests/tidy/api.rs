@@ -14,7 +14,7 @@ const COMPLETE: [&str; 2] = ["Cancel", "Reschedule"];
 
 /// Traits that users may implement; then the trait of a private module, and one that everything implements. All others
 /// are sealed.
-const OPEN: [&str; 4] = ["Clock", "Executor", "LocalWheel", "Recurring"];
+const OPEN: [&str; 3] = ["Clock", "Executor", "Recurring"];
 
 /// Traits whose implementations users rely on; others are the crate's own.
 const TRAITS: &str = "Add Clock Clone Copy Debug Default Display Drop Eq Error Executor From Hash Iterator Ord \
