@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `manual` | what needs no real time: each invariant of the design's list that a manual clock can show |
 //! | `cancel_all` | all pending timers cancelled in one call |
+//! | `figures` | statistics that move rarely, each made to move |
 //! | `handles` | owned handles, weak timers, guards: who keeps an engine |
 //! | `periodic` | periodic timers on every front: steps, interruptions, policies, users' code |
 //! | `long_uptime` | years of a server's life on a manual clock, judged by books of its own |
@@ -29,6 +30,7 @@ mod support {
 }
 
 mod cancel_all;
+mod figures;
 mod handles;
 mod long_uptime;
 mod manual;

@@ -1,0 +1,153 @@
+//! Figures that move rarely: each is made to move, and compared with what has happened.
+
+use crate::support::setup::{HOUR, Setup, ZOMBIE_CONSTANT, ms, recording};
+use std::ops::RangeInclusive;
+use std::task::Waker;
+use std::time::Duration;
+use tickwheel::{Budget, Builder, Expired, ShardStats, Timer};
+
+/// What may be found, and what is.
+type Row = (&'static str, RangeInclusive<u64>, u64);
+
+fn by_hand(set: impl FnOnce(Builder) -> Builder) -> (Setup, Timer<u64>) {
+    let at = Setup::by_hand();
+    let (timer, _fired) = recording(set(at.builder()));
+    (at, timer)
+}
+
+fn shard(timer: &Timer<u64>) -> ShardStats {
+    timer.stats().shards.remove(0)
+}
+
+/// Makes the owner look at all messages, by one that is due.
+fn read_inbox(timer: &Timer<u64>) {
+    timer.schedule_key(Duration::ZERO, u64::MAX).unwrap();
+    assert_eq!(timer.turn(), Ok(1));
+}
+
+/// 25 timers are due, and a turn may fire ten.
+fn turns_cut_short() -> Vec<Row> {
+    let (at, timer) = by_hand(|builder| builder.budget(Budget::new().fire(10)));
+    (0..25).for_each(|id| _ = timer.schedule_key(ms(1), id).unwrap());
+    at.advance(&timer, ms(1));
+    let sum = timer.stats().cut_short();
+    vec![
+        ("cut_short", 2..=2, shard(&timer).cut_short),
+        ("cut_short of all shards", 2..=2, sum),
+    ]
+}
+
+/// An owner that sleeps is woken for a timer.
+fn wakes() -> Vec<Row> {
+    let (timer, _fired) = Setup::with_workers().recording();
+    let mut driven = timer.drive_shard(0).unwrap();
+    let mut turn = || _ = driven.turn(Waker::noop()).unwrap();
+    (0..3).for_each(|_| turn());
+    let asleep = shard(&timer).wakes;
+    timer.schedule_key(ms(5), 1).unwrap();
+    turn();
+    let sum = timer.stats().wakes();
+    vec![
+        ("wakes of a sleep that nobody ended", 0..=0, asleep),
+        ("wakes", 1..=1, shard(&timer).wakes),
+        ("wakes of all shards", 1..=1, sum),
+    ]
+}
+
+/// Seven timers come, and the owner looks at them later.
+fn messages() -> Vec<Row> {
+    let (_, timer) = by_hand(|builder| builder);
+    (0..7).for_each(|id| _ = timer.schedule_key(HOUR, id).unwrap());
+    let (unread, sum) = (shard(&timer).inbox, timer.stats().inbox());
+    read_inbox(&timer);
+    vec![
+        ("inbox", 7..=7, unread),
+        ("inbox of all shards", 7..=7, sum),
+        ("inbox after a turn", 0..=0, shard(&timer).inbox),
+    ]
+}
+
+/// Four of ten timers are cancelled in the wheel, or all of very many.
+fn zombies() -> Vec<Row> {
+    let cancelled = |timers: u64, cancelled| {
+        let (_, timer) = by_hand(|builder| builder);
+        let keys: Vec<_> = (0..timers)
+            .map(|id| timer.schedule_key(HOUR, id).unwrap())
+            .collect();
+        read_inbox(&timer);
+        for key in &keys[..cancelled] {
+            assert!(timer.cancel(*key).won());
+        }
+        timer
+    };
+    let (few, many) = (cancelled(10, 4), cancelled(60_000, 60_000));
+    many.turn().unwrap();
+    let left = shard(&many);
+    let gone = 60_000 - left.entries;
+    vec![
+        ("zombies", 4..=4, shard(&few).zombies),
+        ("zombies that are left", 0..=ZOMBIE_CONSTANT, left.zombies),
+        ("swept", gone.max(1)..=gone, left.swept),
+    ]
+}
+
+/// Ten thousand timers need a node of 24 bytes at least and an entry of 16.
+fn bytes() -> Vec<Row> {
+    let (_, timer) = by_hand(|builder| builder);
+    (0..10_000).for_each(|id| _ = timer.schedule_key(HOUR, id).unwrap());
+    read_inbox(&timer);
+    let held = shard(&timer).held_bytes;
+    vec![("held_bytes", 400_000..=4_000_000, held)]
+}
+
+/// Three handlers take two milliseconds each, by the engine's clock.
+fn handlers() -> Vec<Row> {
+    let at = Setup::by_hand();
+    let builder = at.builder().on_slow_handler(HOUR, |_| ());
+    let clock = at.clock.clone();
+    let slow = move |_: Expired<u64>| _ = clock.advance(ms(2));
+    let timer = builder.build_with(slow).unwrap();
+    (0..3).for_each(|id| _ = timer.schedule_key(Duration::ZERO, id).unwrap());
+    timer.turn().unwrap();
+    let ran = shard(&timer).handler_time;
+    let sum = u64::try_from(ran.sum().as_millis()).unwrap();
+    vec![
+        ("handler_time", 3..=3, ran.count()),
+        ("milliseconds of handlers", 6..=6, sum),
+    ]
+}
+
+/// Two of five timers are too many, and one comes too late.
+fn refusals() -> Vec<Row> {
+    let (_, timer) = by_hand(|builder| builder.max_pending(3));
+    let accepted = (0..5)
+        .filter(|id| timer.schedule_key(HOUR, *id).is_ok())
+        .count() as u64;
+    let full = timer.stats().rejected;
+    timer.stop().unwrap();
+    timer.schedule_key(HOUR, 5).unwrap_err();
+    vec![
+        ("timers accepted", 3..=3, accepted),
+        ("rejected by a limit", 2..=2, full),
+        ("rejected", 3..=3, timer.stats().rejected),
+    ]
+}
+
+#[test]
+fn figures_that_move_rarely_say_what_has_happened() {
+    let tables = [
+        turns_cut_short(),
+        wakes(),
+        messages(),
+        zombies(),
+        bytes(),
+        handlers(),
+        refusals(),
+    ];
+    let is_wrong = |(_, expected, found): &Row| !expected.contains(found);
+    let wrong: Vec<Row> = tables.into_iter().flatten().filter(is_wrong).collect();
+    assert!(
+        wrong.is_empty(),
+        "figure, what it may be, what it is: {wrong:#?}"
+    );
+}
