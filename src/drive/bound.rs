@@ -343,8 +343,8 @@ mod tests {
         );
     }
 
-    /// Returns a driver whose log has an entry of each timer, of which the older 60 % have ended.
-    fn half_dead(store: &mut Marks) -> Driver {
+    /// Returns a driver whose log has an entry of each timer.
+    fn logged(store: &mut Marks) -> Driver {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         let timers = store.marks.len() as u32;
         for index in 0..timers {
@@ -358,10 +358,16 @@ mod tests {
                     .make_room(store, || true, |_| panic!("nothing is due soon"));
             }
         }
-        let ended = timers / 5 * 3;
-        store.marks[..ended as usize].fill(10);
-        store.ended = u64::from(ended);
         store.looks.set(0);
+        driver
+    }
+
+    /// Returns a driver whose log has an entry of each timer, of which the older 60 % have ended.
+    fn half_dead(store: &mut Marks) -> Driver {
+        let driver = logged(store);
+        let ended = store.marks.len() / 5 * 3;
+        store.marks[..ended].fill(10);
+        store.ended = ended as u64;
         driver
     }
 
@@ -386,6 +392,33 @@ mod tests {
                 },
                 "{left} left, {looks} looks"
             );
+        }
+    }
+
+    #[test]
+    fn a_request_during_a_round_leads_to_another_one() {
+        for requested in [false, true] {
+            let mut store = Marks::of(20_000);
+            let mut driver = logged(&mut store);
+            // So many entries in the wheel that look live that there are too many.
+            for nth in 0..20_000 {
+                let deadline = FAR - nth * nth * 7 % FAR;
+                driver.wheel.insert(Entry {
+                    deadline,
+                    index: 0,
+                    mark: 9,
+                });
+            }
+            store.ended = 19_996;
+            while store.looks.get() < 30_000 {
+                assert!(driver.keep_bounded(&mut store, false, 500));
+            }
+            // Those that die now lie in the log, where this round does not come any more.
+            store.marks[1..10_000].fill(10);
+            driver.keep_bounded(&mut store, requested, 500);
+            sweep(&mut driver, &mut store);
+            let removed = 40_000 - driver.inserted();
+            assert_eq!(removed, if requested { 9_999 } else { 0 });
         }
     }
 }

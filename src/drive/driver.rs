@@ -427,3 +427,54 @@ impl Driver {
         (self.evicted + self.bound.swept, self.dropped)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wheel::{AnyWheel, Hierarchical};
+
+    /// Timers that all fire. None of them is said to be pending, so the log seals what it gets.
+    struct All;
+
+    impl TimerStore for All {
+        type Fired = u64;
+
+        fn is_live(&self, _: &Entry) -> bool {
+            true
+        }
+
+        fn prefetch(&self, _: &Entry) {}
+
+        fn decide(&mut self, entry: Entry, now: u64) -> Fate<u64> {
+            assert!(entry.deadline <= now);
+            Fate::Fire(entry.deadline)
+        }
+
+        fn pending(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn deadlines_left_in_the_log_by_a_budget_come_before_later_ones_in_the_wheel() {
+        const TIMERS: u64 = 40_000;
+        const END: u64 = 100_000;
+        let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        for nth in 0..TIMERS {
+            // The latest first, so that the log's oldest blocks, which leave it first, are due last.
+            let entry = Entry {
+                deadline: END - nth,
+                index: nth as u32,
+                mark: 1,
+            };
+            assert!(driver.insert(entry) || driver.make_room(entry, &All));
+        }
+        let mut fired = Vec::new();
+        while fired.len() < TIMERS as usize {
+            let mut turn = driver.begin(END, 100, !fired.is_empty()).unwrap();
+            fired.extend(core::iter::from_fn(|| driver.next(&mut turn, &mut All)));
+            driver.finish(turn);
+        }
+        assert!(fired.is_sorted());
+    }
+}

@@ -4,10 +4,12 @@ use crate::rig::{Bell, Rig, block_on, poll, wakers};
 use crate::support::setup::{HOUR, ms, secs, us};
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Elapsed, EngineState, MissedTicks, PinState, ScheduleErrorKind, Shutdown, Time, Timer, When,
+    Clock, Elapsed, EngineState, MissedTicks, PinState, ScheduleErrorKind, Shutdown, Time, Timer,
+    When,
 };
 
 #[test]
@@ -280,4 +282,38 @@ fn workers_of_the_shared_engine_are_not_pinned() {
         !pins.is_empty() && pins.iter().all(|pin| *pin == PinState::Unpinned),
         "{pins:?}"
     );
+}
+
+/// A clock that panics while it is told to.
+#[derive(Clone, Default)]
+struct Breakable(Arc<AtomicBool>);
+
+impl Clock for Breakable {
+    fn now(&self) -> Time {
+        assert!(!self.0.load(Ordering::SeqCst), "the clock");
+        Time::ZERO
+    }
+}
+
+#[test]
+fn a_sleep_says_that_its_shard_has_failed_until_the_engine_is_stopped() {
+    let clock = Breakable::default();
+    let rig = Rig::with(|builder| builder.clock(clock.clone()));
+    let bell = Bell::new();
+    let mut sleeps = [(); 2].map(|()| rig.timer.sleep(ms(5)));
+    assert!(sleeps.iter_mut().all(|it| poll(it, &bell).is_pending()));
+    clock.0.store(true, Ordering::SeqCst);
+    assert!(rig.timer.turn().is_err());
+    clock.0.store(false, Ordering::SeqCst);
+    let mut reason = |nth: usize| match poll(&mut sleeps[nth], &bell) {
+        Poll::Ready(Err(error)) => error.kind().clone(),
+        other => panic!("{other:?}"),
+    };
+    let failed = reason(0);
+    assert!(
+        matches!(failed, ScheduleErrorKind::WorkerFailed { shard: 0, .. }),
+        "{failed:?}"
+    );
+    assert_eq!(rig.timer.stop().unwrap().len(), 2);
+    assert_eq!(reason(1), ScheduleErrorKind::Stopped);
 }
