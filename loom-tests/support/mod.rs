@@ -1,7 +1,7 @@
 //! Loom's side of `src/sync`, compiled into the library under `--cfg tickwheel_loom` only.
 //!
 //! `watched` has loom's atomics with a gap in its search closed, `weakened` gives one operation another ordering to see
-//! whether a model notices, `stand_in` replaces the epoch, `futex` the kernel's.
+//! whether a model notices, `stand_in` replaces the epoch, `futex` the kernel's, `slot` the numbers of threads.
 
 #[cfg(all(not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
 compile_error!(
@@ -11,12 +11,14 @@ compile_error!(
 
 #[cfg(target_os = "linux")]
 pub(crate) mod futex;
+pub(crate) mod slot;
 #[cfg(tickwheel_epoch_stand_in)]
 pub(crate) mod stand_in;
 pub(crate) mod watched;
 pub(crate) mod weakened;
 
 pub(crate) use loom::cell::UnsafeCell;
+pub(crate) use loom::lazy_static;
 
 /// Memory that loom must see freed exactly once in each execution.
 #[derive(Debug)]

@@ -71,7 +71,7 @@ impl WakeState {
     }
 
     /// Returns whether producers execute their fences themselves.
-    #[cfg(test)]
+    #[cfg(all(test, not(tickwheel_loom)))]
     pub(crate) fn is_fenced(&self) -> bool {
         // ORDERING: Relaxed: nothing is read through it.
         self.words.mode.load(Ordering::Relaxed) & FULL != 0

@@ -78,7 +78,7 @@ impl<T> ShardHandle<T> {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(tickwheel_loom)))]
     pub(crate) fn is_fenced(&self) -> bool {
         self.wake_state.is_fenced()
     }

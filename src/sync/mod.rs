@@ -32,7 +32,7 @@ pub(crate) mod piece;
 pub(crate) mod prefetch;
 #[cfg(feature = "threads")]
 pub(crate) mod segments;
-#[cfg(feature = "threads")]
+#[cfg(all(feature = "threads", not(tickwheel_loom)))]
 pub(crate) mod slot;
 #[cfg(feature = "threads")]
 pub(crate) mod stack;
@@ -47,6 +47,9 @@ pub(crate) mod atomic {
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
     pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
 }
+
+#[cfg(tickwheel_loom)]
+pub(crate) use explored::slot;
 
 #[cfg(tickwheel_loom)]
 pub(crate) mod atomic {

@@ -91,10 +91,6 @@ impl Drop for Lease {
 /// one for the length of the call.
 #[inline]
 pub(crate) fn with<R>(f: impl FnOnce(u32) -> R) -> R {
-    // Loom's threads all run on one thread of the system.
-    #[cfg(tickwheel_loom)]
-    return f(super::thread::number() as u32 - 1);
-    #[cfg(not(tickwheel_loom))]
     match CURRENT.try_with(Cell::get) {
         Ok(slot) if slot != NONE => f(slot),
         _ => with_slow(f),
