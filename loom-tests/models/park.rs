@@ -275,7 +275,7 @@ fn a_call_for_the_last_sleep_is_not_relied_on() {
     explore(bounded_when_quick(3), || {
         let shard = Shard::after_a_call();
         let pushing = spawn_with(&shard, move |shard| {
-            (shard.wake_state.seems_asleep(), shard.push(1))
+            (shard.wake_state.is_asleep(), shard.push(1))
         });
         let asleep = shard.wake_state.begin_sleep(FAR);
         let _ = shard.wake_state.notify(4);

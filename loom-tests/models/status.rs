@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[test]
 fn started_means_set_up() {
     explore(UNBOUNDED, || {
-        let engine = Arc::new((EngineStatus::new(1), Probe::new()));
+        let engine = Arc::new((EngineStatus::new(), Probe::new()));
         let (status, set_up) = &*engine;
         let starting = spawn_with(&engine, |(status, set_up)| {
             set_up.set(1);

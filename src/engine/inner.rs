@@ -77,8 +77,6 @@ pub(super) struct ShardWorker<T> {
     /// The core to pin the worker to.
     pub(super) core: Option<usize>,
     pub(super) starvation: Starvation,
-    /// A driven shard has announced a sleep.
-    pub(super) asleep: bool,
     /// The number of calls of `wait_idle` that the worker has seen.
     pub(super) idle_seen: u64,
     /// The number of them that it has answered.
@@ -129,7 +127,7 @@ impl<T> Inner<T> {
     /// Returns why a shard takes no timers any more: its worker has failed, or the engine is stopped.
     #[cold]
     pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
-        match self.status.failure(shard) {
+        match self.seats[shard].failure() {
             Some(message) if self.status.is(Phase::Started) => ScheduleErrorKind::WorkerFailed {
                 shard,
                 message: message.clone(),

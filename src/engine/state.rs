@@ -1,5 +1,8 @@
 //! Where an engine stands, as its users see it.
 
+use super::crew::status::Phase;
+use super::inner::Inner;
+
 /// Where an engine stands.
 ///
 /// ```
@@ -32,4 +35,18 @@ pub enum EngineState {
     Stopped,
     /// Started by another process, of which this one is a fork: the workers are not here.
     Forked,
+}
+
+impl EngineState {
+    pub(super) fn of<T>(inner: &Inner<T>) -> Self {
+        let failed = || inner.seats.iter().any(|seat| seat.failure().is_some());
+        match inner.status.phase() {
+            Phase::Init if inner.status.is_forked() => Self::Forked,
+            Phase::Init => Self::Init,
+            Phase::Started if failed() => Self::Failed,
+            Phase::Started => Self::Started,
+            Phase::Draining | Phase::Firing => Self::Draining,
+            Phase::Stopped => Self::Stopped,
+        }
+    }
 }

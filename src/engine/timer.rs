@@ -335,7 +335,7 @@ impl<T: Send + 'static> Timer<T> {
     /// Returns where the engine stands. O(shards).
     #[must_use]
     pub fn state(&self) -> EngineState {
-        self.inner.status.engine_state()
+        EngineState::of(&self.inner)
     }
 
     /// Returns whether the engine has been stopped: [`EngineState::Stopped`].
@@ -442,7 +442,7 @@ impl<T: Send + 'static> Timer<T> {
     }
 }
 
-debug_fields!([T] Timer<T>, "Timer", it, state: it.inner.status.engine_state(), shards: it.inner.handles.len(),
+debug_fields!([T] Timer<T>, "Timer", it, state: EngineState::of(&it.inner), shards: it.inner.handles.len(),
     tick: it.inner.rate.tick());
 
 /// A panic in a handler, a payload's destructor or beside a call leaves every timer as it should be, so code that

@@ -240,10 +240,9 @@ impl WakeState {
         true
     }
 
-    /// Looks without ordering anything, for a model.
-    #[cfg(test)]
-    pub(crate) fn seems_asleep(&self) -> bool {
-        // ORDERING: Relaxed: as said.
+    /// Returns whether the owner has announced a sleep that has not ended; to others, a hint.
+    pub(crate) fn is_asleep(&self) -> bool {
+        // ORDERING: Relaxed: the owner's own word.
         self.words.wake_at.load(Ordering::Relaxed) != AWAKE
     }
 

@@ -348,6 +348,11 @@ impl<T> Owner<T> {
         asleep
     }
 
+    /// Returns whether a sleep is announced.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.handle.wake_state.is_asleep()
+    }
+
     /// Ends the sleep.
     pub(crate) fn end_sleep(&self) {
         if self.handle.wake_state.end_sleep() {

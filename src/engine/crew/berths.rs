@@ -1,7 +1,19 @@
 //! Where an engine's shards are, one state for each, and what they have left.
 //!
-//! A shard goes from hand to hand: it lies *idle* here until it gets a thread (or, without workers, for good), and is
-//! *away* while a worker or a caller turns it. It ends on any thread and for any reason.
+//! A shard goes from hand to hand, and ends on any thread and for any reason. Who has it is said by its place here,
+//! whether a worker's thread exists for it, and whether a `DrivenShard` does (`seat`):
+//!
+//! | place | worker | driven | who has the shard |
+//! |---|---|---|---|
+//! | idle | no | no | nobody: without workers, before the start, or because there was no thread for it |
+//! | idle | no | yes | a `DrivenShard`, between two turns |
+//! | idle | yes | yes | the same, and its worker waits until it is released |
+//! | idle | yes | no | nobody: it was released, and its worker is about to take it |
+//! | away | no | no | a caller turns it by hand, or ends it |
+//! | away | no | yes | a `DrivenShard` turns it |
+//! | away | yes | no | its worker |
+//! | away | yes | yes | its worker, until it sees the claim; then a `DrivenShard`, in its turns |
+//! | ended, gone | | | nobody turns it again |
 
 use crate::contain;
 use crate::sync::lock::{Condvar, Mutex, MutexGuard};

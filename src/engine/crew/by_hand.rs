@@ -77,7 +77,7 @@ impl<T: Send + 'static> Inner<T> {
     /// Says why a shard cannot be turned any more.
     pub(super) fn still_turns(&self, shard: usize) -> Result<(), TurnError> {
         match self.status.phase() {
-            Phase::Init | Phase::Started if self.status.failure(shard).is_none() => Ok(()),
+            Phase::Init | Phase::Started if self.seats[shard].failure().is_none() => Ok(()),
             Phase::Init | Phase::Started => Err(TurnError::Failed { shard }),
             _ => Err(TurnError::Stopped),
         }

@@ -28,7 +28,7 @@ impl<T> Inner<T> {
         };
         // Noted before the shard refuses, so that a refused caller finds the reason; and it refuses before
         // any hook is called, which may take long.
-        self.status.fail(failure.shard, failure.message.clone());
+        self.seats[failure.shard].fail(failure.message.clone());
         shard.owner.refuse();
         self.berths.fail(failure.shard);
         events::worker_failed(&failure);

@@ -1,4 +1,5 @@
-//! A shard's seat: who has the shard, which thread turns it now, and how that thread or its task is woken.
+//! A shard's seat: what is asked of it without a lock. Whether a `DrivenShard` has it, which thread turns it now, how
+//! that thread or its task is woken, and why it has failed.
 
 use crate::contain;
 use crate::park::parker::Unparker;
@@ -6,7 +7,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lock::RwLock;
 use crate::sync::process::AtomicU64;
 use crate::sync::thread;
-use std::sync::TryLockError;
+use std::sync::{OnceLock, TryLockError};
 use std::task::Waker;
 
 /// See the module.
@@ -17,6 +18,8 @@ pub(crate) struct Seat {
     unparker: Unparker,
     /// The number of the thread that turns or ends the shard, and so may run its handlers; 0 for none.
     turned_by: AtomicU64,
+    /// Why the shard has ended before its time.
+    failure: OnceLock<String>,
 }
 
 impl Seat {
@@ -26,6 +29,7 @@ impl Seat {
             task: TaskWaker::default(),
             unparker,
             turned_by: AtomicU64::new(0),
+            failure: OnceLock::new(),
         }
     }
 
@@ -56,6 +60,16 @@ impl Seat {
     pub(super) fn set_driven(&self, driven: bool) {
         // ORDERING: Relaxed: as above.
         self.driven.store(driven, Ordering::Relaxed);
+    }
+
+    /// Notes why the shard ends before its time; the first reason stays.
+    pub(super) fn fail(&self, message: String) {
+        let _ = self.failure.set(message);
+    }
+
+    /// Returns why the shard has ended before its time, if it has.
+    pub(crate) fn failure(&self) -> Option<&String> {
+        self.failure.get()
     }
 
     /// Marks the calling thread as the one that turns or ends the shard, until the answer is dropped.

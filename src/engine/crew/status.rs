@@ -1,9 +1,7 @@
 //! Where an engine stands, in one word that every schedule reads.
 
-use crate::engine::state::EngineState;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::forks;
-use std::sync::OnceLock;
 
 /// The phases in the order in which an engine goes through them; some are left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,7 +16,7 @@ pub(crate) enum Phase {
     Stopped = 4,
 }
 
-/// Where an engine stands: one word for the whole engine, and why a shard has ended before its time.
+/// Where an engine stands.
 ///
 /// The word is read by every schedule and written under the lock of the berths only. It carries the number of forks at
 /// which it was written. In a forked child that number differs, and the word counts as `Init`, which leads a schedule
@@ -30,20 +28,15 @@ pub(crate) struct EngineStatus {
     home: AtomicU64,
     /// The engine has been told to end, in this process or before a fork.
     ended: AtomicBool,
-    /// Why each shard has ended before its time.
-    failures: Box<[OnceLock<String>]>,
 }
 
 impl EngineStatus {
-    pub(crate) fn new(shards: usize) -> Self {
-        let failures = (0..shards).map(|_| OnceLock::new()).collect();
+    pub(crate) fn new() -> Self {
         forks::watch();
-        let (word, home) = (AtomicU64::new(0), AtomicU64::new(0));
         Self {
-            word,
-            home,
+            word: AtomicU64::new(0),
+            home: AtomicU64::new(0),
             ended: AtomicBool::new(false),
-            failures,
         }
     }
 
@@ -88,34 +81,9 @@ impl EngineStatus {
     }
 
     /// Returns whether the workers are another process's threads.
-    pub(super) fn is_forked(&self) -> bool {
+    pub(crate) fn is_forked(&self) -> bool {
         // ORDERING: Acquire pairs with `live_here`. [P12]
         let home = self.home.load(Ordering::Acquire);
         home != 0 && home != forks::count() + 1
-    }
-
-    /// Notes why a shard has ended; the first reason stays.
-    pub(super) fn fail(&self, shard: usize, message: String) {
-        if let Some(failure) = self.failures.get(shard) {
-            let _ = failure.set(message);
-        }
-    }
-
-    /// Returns why a shard has ended before its time, if it has.
-    pub(crate) fn failure(&self, shard: usize) -> Option<&String> {
-        self.failures.get(shard)?.get()
-    }
-
-    /// Returns the state for the user.
-    pub(crate) fn engine_state(&self) -> EngineState {
-        let failed = || self.failures.iter().any(|failure| failure.get().is_some());
-        match self.phase() {
-            Phase::Init if self.is_forked() => EngineState::Forked,
-            Phase::Init => EngineState::Init,
-            Phase::Started if failed() => EngineState::Failed,
-            Phase::Started => EngineState::Started,
-            Phase::Draining | Phase::Firing => EngineState::Draining,
-            Phase::Stopped => EngineState::Stopped,
-        }
     }
 }

@@ -61,13 +61,12 @@ pub(super) fn turn_driven<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> Op
     if is_due || !answer_requests(inner, shard) || !shard.owner.begin_sleep(next) {
         return Some(Duration::ZERO);
     }
-    shard.asleep = true;
     sleep_length(inner, next, with_slack(inner, next))
 }
 
-/// Ends the sleep that a driven shard has announced.
-fn wake_up<T>(shard: &mut ShardWorker<T>) {
-    if std::mem::take(&mut shard.asleep) {
+/// Ends the sleep that a driven shard has announced, if it has.
+fn wake_up<T>(shard: &ShardWorker<T>) {
+    if shard.owner.is_asleep() {
         shard.owner.end_sleep();
     }
 }
