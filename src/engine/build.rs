@@ -3,7 +3,7 @@
 use super::builder::Builder;
 use super::crew::berths::Berths;
 use super::crew::seat::Seat;
-use super::crew::shard_worker;
+use super::crew::shard_worker::WAKE_BATCH;
 use super::crew::status::EngineStatus;
 use super::executor::{Executor, through_executor};
 use super::hold;
@@ -11,7 +11,7 @@ use super::inner::{EngineOwner, Handler, Inner, ShardWorker};
 use super::pinning;
 use super::routing::Router;
 use super::settings::IdleStrategy;
-use super::task::TimerTask;
+use super::task::{TimerTask, Wakers};
 use super::timer::Timer;
 use crate::contain::Contained;
 use crate::park::parker::Parker;
@@ -167,6 +167,8 @@ impl Builder {
             });
         }
         let cores = pinning::deal(&self.pinning, &cores, shards);
+        let are_wakers = Wakers::<T>::of_payloads().is_some();
+        let wake_batch = if are_wakers { WAKE_BATCH } else { 0 };
         let (mut workers, mut seats) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
         for (shard, core) in cores.into_iter().enumerate() {
             let wheel = AnyWheel::new(self.settings.wheel)?;
@@ -195,7 +197,7 @@ impl Builder {
                 starvation: pinning::Starvation::of(&self.pinning),
                 idle_seen: 0,
                 idle_answered: 0,
-                wake_batch: shard_worker::wake_batch::<T>(),
+                wake_batch: Vec::with_capacity(wake_batch),
                 wake: Waker::wake,
             });
         }
@@ -242,12 +244,7 @@ impl Builder {
             timers: CachePadded::default(),
             hold,
             retire: hold::retire,
-            waker_of: shard_worker::if_tasks::<fn(&TimerTask) -> Option<&Waker>, _>(
-                TimerTask::waker,
-            ),
-            take_waker: shard_worker::if_tasks::<fn(_) -> Result<_, _>, _>(
-                TimerTask::try_into_waker,
-            ),
+            wakers: Wakers::of_payloads(),
         })
     }
 }

@@ -12,6 +12,7 @@ use super::pinning::Starvation;
 use super::retired::TimerCount;
 use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
+use super::task::Wakers;
 use crate::contain::Contained;
 use crate::park::parker::Parker;
 use crate::shard::{Owner, Producer, ShardHandle};
@@ -56,10 +57,8 @@ pub(super) struct Inner<T> {
     pub(super) hold: Weak<EngineOwner<T>>,
     /// Retires the engine when its last `EngineOwner` goes.
     pub(super) retire: fn(NonNull<Self>),
-    /// The waker in a payload that is one; of engines whose payloads may be wakers.
-    pub(super) waker_of: Option<fn(&T) -> Option<&Waker>>,
-    /// Takes it out.
-    pub(super) take_waker: Option<fn(T) -> Result<Waker, T>>,
+    /// Of engines whose payloads may be wakers.
+    pub(super) wakers: Option<Wakers<T>>,
 }
 
 /// The address of an engine, for a holder that keeps the engine's memory; see `hold`.

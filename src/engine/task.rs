@@ -11,6 +11,7 @@
 
 #[cfg(feature = "futures")]
 use crate::contain;
+use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -186,6 +187,23 @@ impl TimerTask {
             return Ok(unsafe { this.storage.as_ptr().cast::<Waker>().read() });
         }
         Err(ManuallyDrop::into_inner(this))
+    }
+}
+
+/// How to get at the waker in a payload that carries one, as the task of a future does.
+pub(super) struct Wakers<T> {
+    pub(super) of: fn(&T) -> Option<&Waker>,
+    pub(super) take: fn(T) -> Result<Waker, T>,
+}
+
+impl<T: 'static> Wakers<T> {
+    /// Returns `None` if the payloads are no tasks.
+    pub(super) fn of_payloads() -> Option<Self> {
+        let of_tasks: Box<dyn Any> = Box::new(Wakers {
+            of: TimerTask::waker,
+            take: TimerTask::try_into_waker,
+        });
+        of_tasks.downcast().ok().map(|wakers| *wakers)
     }
 }
 

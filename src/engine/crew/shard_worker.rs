@@ -18,14 +18,11 @@ use crate::drive::TurnState;
 use crate::engine::events;
 use crate::engine::hooks::{self, PanicReport, SlowHandler};
 use crate::engine::inner::{Inner, ShardWorker};
-use crate::engine::task::TimerTask;
 use crate::shard::counters::Counters;
 use crate::shard::{Fired, Turn};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
-use crate::types::{Budget, Expired, RawKey, Unfired};
-use std::any::{Any, TypeId};
-use std::task::Waker;
+use crate::types::{Budget, Expired, Unfired};
 
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
@@ -162,23 +159,12 @@ impl<T> ShardWorker<T> {
 
 /// Wakers that are called together at most. Beyond that their tasks would push each other out of the cache, and a
 /// waker that blocks would delay more of them.
-const WAKE_BATCH: usize = 256;
-
-/// Returns a function over tasks as one over payloads, if the payloads are tasks, which may be wakers.
-pub(crate) fn if_tasks<F: Copy + 'static, G: Copy + 'static>(over_tasks: F) -> Option<G> {
-    (&over_tasks as &dyn Any).downcast_ref().copied()
-}
-
-/// Returns an empty wake batch, with room where payloads may be wakers.
-pub(crate) fn wake_batch<T: 'static>() -> Vec<(Waker, RawKey)> {
-    let are_tasks = TypeId::of::<T>() == TypeId::of::<TimerTask>();
-    Vec::with_capacity(if are_tasks { WAKE_BATCH } else { 0 })
-}
+pub(crate) const WAKE_BATCH: usize = 256;
 
 impl<T> Inner<T> {
     /// Wakes the future whose timer `stop` returned: it must not wait for the caller, who has the payload.
     pub(super) fn wake_returned(&self, payload: &T) {
-        if let Some(waker) = self.waker_of.and_then(|waker_of| waker_of(payload)) {
+        if let Some(waker) = self.wakers.as_ref().and_then(|wakers| (wakers.of)(payload)) {
             contain::catch_and_log("a waker", || waker.wake_by_ref());
         }
     }
@@ -189,7 +175,8 @@ impl<T> ShardWorker<T> {
     /// know how long each takes.
     #[inline]
     pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
-        let Some(take_waker) = inner.take_waker.filter(|_| inner.hooks.slow.is_none()) else {
+        let wakers = inner.wakers.as_ref();
+        let Some(wakers) = wakers.filter(|_| inner.hooks.slow.is_none()) else {
             // Here the wake batch is always empty.
             return self.handle(inner, expired, now);
         };
@@ -200,7 +187,7 @@ impl<T> ShardWorker<T> {
             lateness,
             shard,
         } = expired;
-        match take_waker(payload) {
+        match (wakers.take)(payload) {
             Ok(waker) => {
                 // Its data is where the task probably lies that it wakes.
                 prefetch(waker.data());

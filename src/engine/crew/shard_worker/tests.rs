@@ -1,10 +1,10 @@
 //! Wakers of one turn, one of which panics; engines whose handlers run inside of each other's.
 
 use super::*;
-use crate::{Builder, Drive, Time, Timer};
+use crate::{Builder, Drive, Time, Timer, TimerTask};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 /// Counts how often it is woken, and panics each time.
