@@ -120,8 +120,10 @@ pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), 
     let Pinning::List(list) = pinning else {
         return Ok(());
     };
+    if list.is_empty() {
+        return Err(BuildError::EmptyCoreList);
+    }
     match list.iter().find(|core| !allowed.contains(core)) {
-        _ if list.is_empty() => Err(BuildError::EmptyCoreList),
         Some(&core) => Err(BuildError::UnknownCore {
             core,
             allowed: allowed.to_vec(),

@@ -253,11 +253,8 @@ impl<T: Send + 'static> Timer<T> {
     /// # Ok(()) }
     /// ```
     pub fn cancel_all(&self) -> Vec<Unfired<T>> {
-        let unfired = |(key, tick, payload)| Unfired {
-            payload,
-            key,
-            deadline: self.inner.rate.start_of(tick),
-        };
+        let rate = &self.inner.rate;
+        let unfired = |(key, tick, payload)| Unfired::new(payload, key, tick, rate);
         slot::with(|slot| {
             let shards = self.inner.handles.iter();
             let cancelled = shards.flat_map(|shard| shard.producer(slot).cancel_all());

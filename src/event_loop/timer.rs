@@ -5,7 +5,7 @@ use crate::contain;
 use crate::engine::TimerTask;
 use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer, poll_with};
 use crate::settings::Settings;
-use crate::shard::{Fired, Owner, ShardStats, Turn};
+use crate::shard::{Owner, ShardStats, Turn};
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When, whole_ms,
 };
@@ -280,11 +280,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
         let cancelled = self.owner.handle.of_owner().cancel_all().into_iter();
-        let unfired = cancelled.map(|(key, tick, payload)| Unfired {
-            payload,
-            key,
-            deadline: self.rate.start_of(tick),
-        });
+        let rate = &self.rate;
+        let unfired = cancelled.map(|(key, tick, payload)| Unfired::new(payload, key, tick, rate));
         Drain(unfired.collect::<Vec<_>>().into_iter())
     }
 
@@ -419,20 +416,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn close(mut self) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let rate = self.rate;
-        self.owner.close(
-            |Fired {
-                 payload,
-                 key,
-                 deadline,
-                 ..
-             }| {
-                unfired.push(Unfired {
-                    payload,
-                    key,
-                    deadline: rate.start_of(deadline),
-                });
-            },
-        );
+        self.owner.close(|it| {
+            unfired.push(Unfired::new(it.payload, it.key, it.deadline, &rate));
+        });
         unfired
     }
 }

@@ -1,6 +1,8 @@
 //! A timer as it is handed out at its end: fired, or returned unfired.
 
 use super::Key;
+#[cfg(feature = "threads")]
+use crate::time::TickRate;
 use crate::time::Time;
 use core::time::Duration;
 
@@ -63,6 +65,18 @@ pub struct Unfired<T> {
     pub key: Key<T>,
     /// When it would have been due.
     pub deadline: Time,
+}
+
+impl<T> Unfired<T> {
+    #[cfg(feature = "threads")]
+    pub(crate) fn new(payload: T, key: Key<T>, tick: u64, rate: &TickRate) -> Self {
+        let deadline = rate.start_of(tick);
+        Self {
+            payload,
+            key,
+            deadline,
+        }
+    }
 }
 
 impl<T> Expired<T> {

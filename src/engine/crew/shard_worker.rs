@@ -131,20 +131,9 @@ impl<T> ShardWorker<T> {
         self.drop_wake_batch();
         let mut unfired = Vec::new();
         let closed = contain::call(|| {
-            self.owner.close(
-                |Fired {
-                     payload,
-                     key,
-                     deadline,
-                     ..
-                 }| {
-                    unfired.push(Unfired {
-                        payload,
-                        key,
-                        deadline: inner.rate.start_of(deadline),
-                    });
-                },
-            );
+            self.owner.close(|it| {
+                unfired.push(Unfired::new(it.payload, it.key, it.deadline, &inner.rate));
+            });
         });
         if let Err(message) = closed {
             inner.fail(&self, message);

@@ -51,8 +51,13 @@ impl EngineStatus {
             4 => Phase::Stopped,
             // Or the word was written before a fork, which does not forget an end.
             // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
-            _ if self.ended.load(Ordering::Relaxed) => Phase::Stopped,
-            _ => Phase::Init,
+            _ => {
+                if self.ended.load(Ordering::Relaxed) {
+                    Phase::Stopped
+                } else {
+                    Phase::Init
+                }
+            }
         }
     }
 
