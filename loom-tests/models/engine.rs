@@ -180,7 +180,7 @@ impl Engine {
     pub(super) fn close(&mut self) -> usize {
         let before = self.ended.len();
         self.owner
-            .close(|expiry| self.ended.push((expiry.payload.id(), None)));
+            .end(|expiry| self.ended.push((expiry.payload.id(), None)));
         self.ended.len() - before
     }
 

@@ -209,7 +209,7 @@ impl<T> Drop for TimerRef<T> {
             return;
         }
         let owner = self.hold.as_ptr();
-        self.abandon();
+        self.stop_orphaned();
         // SAFETY: the first `Timer` left one count of this `Arc` for the last one (`add_rare_timer`).
         unsafe { Arc::decrement_strong_count(owner) };
     }

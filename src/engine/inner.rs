@@ -5,7 +5,7 @@
 
 use super::crew::berths::Berths;
 use super::crew::seat::Seat;
-use super::crew::status::{EngineStatus, Phase};
+use super::crew::status::{EnginePhase, EngineStatus};
 use super::events;
 use super::hooks::Hooks;
 use super::pinning::Starvation;
@@ -127,10 +127,12 @@ impl<T> Inner<T> {
     #[cold]
     pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
         match self.seats[shard].failure() {
-            Some(message) if self.status.is(Phase::Started) => ScheduleErrorKind::WorkerFailed {
-                shard,
-                message: message.clone(),
-            },
+            Some(message) if self.status.is(EnginePhase::Started) => {
+                ScheduleErrorKind::WorkerFailed {
+                    shard,
+                    message: message.clone(),
+                }
+            }
             _ => ScheduleErrorKind::Stopped,
         }
     }

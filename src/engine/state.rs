@@ -1,6 +1,6 @@
 //! Where an engine stands, as its users see it.
 
-use super::crew::status::Phase;
+use super::crew::status::EnginePhase;
 use super::inner::Inner;
 
 /// Where an engine stands.
@@ -41,12 +41,12 @@ impl EngineState {
     pub(super) fn of<T>(inner: &Inner<T>) -> Self {
         let failed = || inner.seats.iter().any(|seat| seat.failure().is_some());
         match inner.status.phase() {
-            Phase::Init if inner.status.is_forked() => Self::Forked,
-            Phase::Init => Self::Init,
-            Phase::Started if failed() => Self::Failed,
-            Phase::Started => Self::Started,
-            Phase::Draining | Phase::Firing => Self::Draining,
-            Phase::Stopped => Self::Stopped,
+            EnginePhase::Init if inner.status.is_forked() => Self::Forked,
+            EnginePhase::Init => Self::Init,
+            EnginePhase::Started if failed() => Self::Failed,
+            EnginePhase::Started => Self::Started,
+            EnginePhase::Draining | EnginePhase::Firing => Self::Draining,
+            EnginePhase::Stopped => Self::Stopped,
         }
     }
 }

@@ -16,6 +16,7 @@
 //!
 //! Not shared between threads; moves from one to the next.
 
+use super::crew::status::EnginePhase;
 use super::hold::EngineRef;
 use super::inner::Inner;
 use super::task::TimerTask;
@@ -150,7 +151,7 @@ impl WakeTimer {
         };
         let mut phase = self.engine.phase_of(key);
         if phase == Phase::Pending {
-            if self.engine.status.phase() == super::crew::status::Phase::Init {
+            if self.engine.status.phase() == EnginePhase::Init {
                 return self.poll_in_a_fork(waker);
             }
             if self.waker == identity(waker) || self.swap(key, waker) {

@@ -416,7 +416,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     pub fn close(mut self) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let rate = self.rate;
-        self.owner.close(|it| {
+        self.owner.end(|it| {
             unfired.push(Unfired::new(it.payload, it.key, it.deadline, &rate));
         });
         unfired
@@ -537,7 +537,7 @@ impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
         // Remotes that live on must not schedule into a shard without an owner.
         self.owner
-            .close(|returned| contain::drop_payload(returned.payload));
+            .end(|returned| contain::drop_payload(returned.payload));
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Owner<T> {
     inserted: usize,
     /// A thread has requested a turn since the last check of the zombies.
     turn_requested: bool,
-    closed: bool,
+    ended: bool,
     /// Entries that the owner's own moves have turned into zombies.
     superseded: u64,
     /// The driver's [`idle_until`](Driver::idle_until) when the counters were last told of the next deadline.
@@ -96,7 +96,7 @@ impl<T> Owner<T> {
             draining: false,
             inserted: 0,
             turn_requested: false,
-            closed: false,
+            ended: false,
             superseded: 0,
             reported: 0,
             trim: Trim::default(),
@@ -410,23 +410,23 @@ impl<T> Owner<T> {
         self.inserted = inserted;
     }
 
-    /// Takes no more timers; the [`close`](Self::close) is to follow.
-    pub(crate) fn refuse(&self) {
+    /// Closes the shard: it refuses every further timer. Its [`end`](Self::end) is to follow.
+    pub(crate) fn close(&self) {
         self.handle.wake_state.close();
     }
 
-    /// Ends the shard: refuses every further timer and returns all that have not ended.
+    /// Ends the shard: closes it, and returns all timers that have not ended.
     ///
     /// A timer is accepted if it was armed, and its message written, before the close; then this finds it in the
     /// table. A producer that finds the shard closed takes its timer back, if this was not faster.
     ///
-    /// A second close does nothing.
-    pub(crate) fn close(&mut self, mut take: impl FnMut(Fired<T>)) {
-        if std::mem::replace(&mut self.closed, true) {
+    /// A second call does nothing.
+    pub(crate) fn end(&mut self, mut take: impl FnMut(Fired<T>)) {
+        if std::mem::replace(&mut self.ended, true) {
             return;
         }
         // First of all, so that no timer is accepted from now on that no owner drives.
-        self.refuse();
+        self.close();
         self.abandon_call();
         let handle = &self.handle;
         handle

@@ -39,7 +39,7 @@ pub(super) struct State<S, U> {
     /// Timers that ended shards have left and no caller has received yet.
     pub(super) unfired: Vec<U>,
     /// The last `Timer` is gone, so no caller will ask for them.
-    pub(super) abandoned: bool,
+    pub(super) orphaned: bool,
 }
 
 /// Where one shard is.
@@ -129,7 +129,7 @@ impl<S, U> Berths<S, U> {
         let state = State {
             berths: shards.into_iter().map(berth).collect(),
             unfired: Vec::new(),
-            abandoned: false,
+            orphaned: false,
         };
         Self {
             state: Mutex::new(state),

@@ -1,6 +1,6 @@
 //! Turns on the threads of callers: each takes the shard from its berth, turns it, and puts it back.
 
-use super::status::Phase;
+use super::status::EnginePhase;
 use crate::contain;
 use crate::engine::inner::{Inner, ShardWorker};
 use crate::engine::settings::Drive;
@@ -77,8 +77,10 @@ impl<T: Send + 'static> Inner<T> {
     /// Says why a shard cannot be turned any more.
     pub(super) fn still_turns(&self, shard: usize) -> Result<(), TurnError> {
         match self.status.phase() {
-            Phase::Init | Phase::Started if self.seats[shard].failure().is_none() => Ok(()),
-            Phase::Init | Phase::Started => Err(TurnError::Failed { shard }),
+            EnginePhase::Init | EnginePhase::Started if self.seats[shard].failure().is_none() => {
+                Ok(())
+            }
+            EnginePhase::Init | EnginePhase::Started => Err(TurnError::Failed { shard }),
             _ => Err(TurnError::Stopped),
         }
     }
@@ -104,8 +106,11 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn give_back(&self, shard: ShardWorker<T>) {
         let mut state = self.berths.lock();
         let by_hand = matches!(self.drive, Drive::Manual);
-        let turns_on = matches!(self.status.phase(), Phase::Init | Phase::Started);
-        if self.status.is(Phase::Stopped) || by_hand && !turns_on {
+        let turns_on = matches!(
+            self.status.phase(),
+            EnginePhase::Init | EnginePhase::Started
+        );
+        if self.status.is(EnginePhase::Stopped) || by_hand && !turns_on {
             drop(state);
             return self.end_here(shard);
         }

@@ -4,7 +4,7 @@
 //! until all are gone.
 
 use super::berths::{Berth, State};
-use super::status::Phase;
+use super::status::EnginePhase;
 use super::worker;
 use crate::contain;
 use crate::engine::events;
@@ -29,14 +29,14 @@ impl<T> Inner<T> {
         // Noted before the shard refuses, so that a refused caller finds the reason; and it refuses before
         // any hook is called, which may take long.
         self.seats[failure.shard].fail(failure.message.clone());
-        shard.owner.refuse();
+        shard.owner.close();
         self.berths.fail(failure.shard);
         events::worker_failed(&failure);
         let hook = self.hooks.failure.as_ref();
         hooks::tell("the failure hook", hook, &failure);
     }
 
-    /// Closes a shard, after a panic if it has `driven` to one, and keeps what it returns for `stop`. Hooks and
+    /// Ends a shard, after a panic if it has `driven` to one, and keeps what it returns for `stop`. Hooks and
     /// destructors that are called here are inside of the engine.
     fn end_shard(&self, shard: ShardWorker<T>, driven: Result<(), String>) {
         let _inside = self.seats[shard.shard].enter();
@@ -44,50 +44,50 @@ impl<T> Inner<T> {
             self.fail(&shard, message);
         }
         let number = shard.shard;
-        let mut unfired = shard.close(self);
+        let mut unfired = shard.end(self);
         let mut state = self.berths.lock();
         state.berths[number].end();
         self.stop_if_ended(&state);
-        if !state.abandoned {
+        if !state.orphaned {
             state.unfired.append(&mut unfired);
         }
         drop(state);
         contain::drop_each("a timer's payload", unfired);
     }
 
-    /// Stops an engine that has been told to end, if its last shard has ended.
+    /// Notes that an engine that has been told to stop has stopped, if its last shard has ended.
     fn stop_if_ended(&self, state: &State<ShardWorker<T>, Unfired<T>>) {
-        if self.status.phase() > Phase::Started && state.berths.iter().all(Berth::has_ended) {
-            self.status.set(Phase::Stopped);
+        if self.status.phase() > EnginePhase::Started && state.berths.iter().all(Berth::has_ended) {
+            self.status.set(EnginePhase::Stopped);
         }
     }
 
-    /// Ends the engine because its last `Timer` is gone: the workers drop what is left. Does not wait.
-    pub(crate) fn abandon(&self) {
+    /// Stops the engine because its last `Timer` is gone: the workers drop what is left. Does not wait.
+    pub(crate) fn stop_orphaned(&self) {
         if self.status.is_forked() {
             return;
         }
         let mut state = self.berths.lock();
-        state.abandoned = true;
+        state.orphaned = true;
         let unfired = std::mem::take(&mut state.unfired);
-        self.begin_end(state, Phase::Stopped);
+        self.begin_stop(state, EnginePhase::Stopped);
         contain::drop_each("a timer's payload", unfired);
     }
 
-    /// Goes on to `phase`: tells workers and drivers to end, and ends the shards that have no thread on this one.
+    /// Goes on to `phase`: tells workers and drivers to stop, and ends the shards that have no thread on this one.
     ///
     /// No `DrivenShard` has its shard from then on: what fires must not wait for a task, because the caller may be what
     /// keeps it from running. All of it under one lock, with which a shard is claimed as well.
-    fn begin_end(
+    fn begin_stop(
         &self,
         mut state: MutexGuard<'_, State<ShardWorker<T>, Unfired<T>>>,
-        phase: Phase,
+        phase: EnginePhase,
     ) {
         self.status.set(phase);
         self.stop_if_ended(&state);
         self.seats.iter().for_each(|seat| seat.set_driven(false));
         // A worker that waits for its shard takes it itself, and fires what the phase asks for.
-        let ends_here = |it: &&mut Berth<_>| phase == Phase::Stopped || !it.has_worker;
+        let ends_here = |it: &&mut Berth<_>| phase == EnginePhase::Stopped || !it.has_worker;
         let berths = state.berths.iter_mut().filter(ends_here);
         let idle: Vec<_> = berths.filter_map(Berth::take).collect();
         self.berths.notify();
@@ -103,8 +103,8 @@ impl<T> Inner<T> {
         let driven = contain::call(|| {
             let _inside = self.seats[shard.shard].enter();
             match self.status.phase() {
-                Phase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
-                Phase::Draining => drop(shard.fire_until(self, None)),
+                EnginePhase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
+                EnginePhase::Draining => drop(shard.fire_until(self, None)),
                 _ => {}
             }
         });
@@ -114,7 +114,7 @@ impl<T> Inner<T> {
     }
 
     /// Waits until no shard is alive; returns what they have left.
-    fn await_end(&self, limit: Option<Duration>) -> Result<Vec<Unfired<T>>, StopError> {
+    fn await_ends(&self, limit: Option<Duration>) -> Result<Vec<Unfired<T>>, StopError> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.berths.lock();
         while state.alive() > 0 {
@@ -144,7 +144,7 @@ impl<T> Inner<T> {
         }
         if !matches!(
             self.status.phase(),
-            Phase::Started | Phase::Draining | Phase::Firing
+            EnginePhase::Started | EnginePhase::Draining | EnginePhase::Firing
         ) {
             return;
         }
@@ -198,7 +198,7 @@ impl<T: Send + 'static> Inner<T> {
         berths.let_go(number);
     }
 
-    /// Ends the engine as `mode` says, waits for its shards up to `limit`, and returns what they have left.
+    /// Stops the engine as `mode` says, waits for the ends of its shards up to `limit`, and returns what they have left.
     pub(crate) fn shutdown(
         &self,
         mode: Shutdown,
@@ -211,19 +211,19 @@ impl<T: Send + 'static> Inner<T> {
             return Err(StopError::Forked);
         }
         let phase = match mode {
-            Shutdown::ReturnUnfired => Phase::Stopped,
-            Shutdown::FireAll => Phase::Firing,
+            Shutdown::ReturnUnfired => EnginePhase::Stopped,
+            Shutdown::FireAll => EnginePhase::Firing,
             Shutdown::Drain { until } => {
                 // ORDERING: Relaxed: published with the phase.
                 self.drain_until
                     .fetch_min(until.as_nanos(), Ordering::Relaxed);
-                Phase::Draining
+                EnginePhase::Draining
             }
         };
         let mut state = self.berths.lock();
-        if phase != Phase::Stopped
+        if phase != EnginePhase::Stopped
             && matches!(self.drive, Drive::Workers)
-            && self.status.is(Phase::Started)
+            && self.status.is(EnginePhase::Started)
         {
             // Those of drivers get a thread, so that the limit holds. One that gets none ends on this one.
             for shard in 0..self.seats.len() {
@@ -232,8 +232,8 @@ impl<T: Send + 'static> Inner<T> {
                 }
             }
         }
-        self.begin_end(state, phase);
-        self.await_end(limit)
+        self.begin_stop(state, phase);
+        self.await_ends(limit)
     }
 
     /// Gives a shard that lies idle to its worker, which may have to be spawned.
@@ -244,7 +244,7 @@ impl<T: Send + 'static> Inner<T> {
     ) {
         if state.berths[shard].has_worker {
             self.berths.notify();
-        } else if matches!(self.drive, Drive::Workers) && self.status.phase() != Phase::Init {
+        } else if matches!(self.drive, Drive::Workers) && self.status.phase() != EnginePhase::Init {
             let Err(error) = self.spawn(&mut state, shard) else {
                 return;
             };
@@ -257,7 +257,7 @@ impl<T: Send + 'static> Inner<T> {
     /// Starts the engine if need be. That it does not start is counted as a refusal.
     #[inline]
     pub(crate) fn ready(&self) -> Result<(), ScheduleErrorKind> {
-        if self.status.is(Phase::Started) {
+        if self.status.is(EnginePhase::Started) {
             Ok(())
         } else {
             self.begin()
@@ -279,8 +279,8 @@ impl<T: Send + 'static> Inner<T> {
     #[cold]
     pub(crate) fn start(&self) -> Result<(), StartError> {
         match self.status.phase() {
-            Phase::Started => return Ok(()),
-            Phase::Init => {}
+            EnginePhase::Started => return Ok(()),
+            EnginePhase::Init => {}
             _ => return Err(StartError::Stopped),
         }
         if self.status.is_forked() {
@@ -289,8 +289,8 @@ impl<T: Send + 'static> Inner<T> {
         }
         let mut state = self.berths.lock();
         match self.status.phase() {
-            Phase::Started => return Ok(()),
-            Phase::Init if state.alive() > 0 => {}
+            EnginePhase::Started => return Ok(()),
+            EnginePhase::Init if state.alive() > 0 => {}
             _ => return Err(StartError::Stopped),
         }
         if matches!(self.drive, Drive::Workers) {
@@ -301,7 +301,7 @@ impl<T: Send + 'static> Inner<T> {
                 }
             }
         }
-        self.status.set(Phase::Started);
+        self.status.set(EnginePhase::Started);
         Ok(())
     }
 
@@ -330,7 +330,7 @@ impl<T: Send + 'static> Inner<T> {
                 Inner::work(engine, shard);
             }
         };
-        // No thread joins it: its end is told (`await_end`), and destructors of thread-locals may take for ever.
+        // No thread joins it: its end is told (`await_ends`), and destructors of thread-locals may take for ever.
         state.berths[number].has_worker = true;
         thread::spawn(name, run).map_err(|error| {
             state.berths[number].has_worker = false;

@@ -1,7 +1,7 @@
 //! Everything that drives one shard, on whichever thread does it: a worker of its own, or the caller's.
 //!
 //! Each step may be cut short by a panic (of ours, or of the clock: all other user code is contained) and still be
-//! followed by [`ShardWorker::close`], which returns the pending timers. So the clock is read only while no timer is
+//! followed by [`ShardWorker::end`], which returns the pending timers. So the clock is read only while no timer is
 //! in hand.
 //!
 //! A timer that has fired goes to a handler, an executor or a waker, and their panics are counted and told.
@@ -12,7 +12,7 @@
 //! stays: other payloads are handled after the wakers before them. A waker that panics or blocks does to later ones
 //! what a handler does.
 
-use super::status::Phase;
+use super::status::EnginePhase;
 use crate::contain;
 use crate::drive::TurnState;
 use crate::engine::events;
@@ -47,7 +47,7 @@ impl<T> ShardWorker<T> {
             ..inner.budget
         };
         let (mut fired, mut resumed) = (0, false);
-        while !inner.status.is(Phase::Stopped) {
+        while !inner.status.is(EnginePhase::Stopped) {
             let turn = self.turn_at(inner, now, tick, &budget, resumed);
             fired += turn.fired;
             if !turn.more {
@@ -95,7 +95,7 @@ impl<T> ShardWorker<T> {
                 self.handle_in_turn(inner, expired, now);
             }
             // A stop waits for the handler that runs, not for all that is due.
-            if inner.status.is(Phase::Stopped) {
+            if inner.status.is(EnginePhase::Stopped) {
                 break;
             }
         }
@@ -127,11 +127,11 @@ impl<T> ShardWorker<T> {
     }
 
     /// Ends the shard, drops the handler, and collects what has not ended.
-    pub(super) fn close(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
+    pub(super) fn end(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         self.drop_wake_batch();
         let mut unfired = Vec::new();
         let closed = contain::call(|| {
-            self.owner.close(|it| {
+            self.owner.end(|it| {
                 unfired.push(Unfired::new(it.payload, it.key, it.deadline, &inner.rate));
             });
         });

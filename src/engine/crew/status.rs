@@ -6,7 +6,7 @@ use crate::sync::forks;
 /// The phases in the order in which an engine goes through them; some are left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub(crate) enum Phase {
+pub(crate) enum EnginePhase {
     Init = 0,
     Started = 1,
     /// Turn until a given time, then end.
@@ -26,8 +26,8 @@ pub(crate) struct EngineStatus {
     word: AtomicU64,
     /// One more than the number of forks at which the workers were started; 0 without workers.
     home: AtomicU64,
-    /// The engine has been told to end, in this process or before a fork.
-    ended: AtomicBool,
+    /// The engine has been told to stop, in this process or before a fork.
+    stopping: AtomicBool,
 }
 
 impl EngineStatus {
@@ -36,26 +36,26 @@ impl EngineStatus {
         Self {
             word: AtomicU64::new(0),
             home: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
         }
     }
 
     #[inline]
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> EnginePhase {
         // ORDERING: Acquire pairs with `set`: the workers' set-up is seen with `Started`, the end of a drain with
         // `Draining`. [P12]
         match self.word.load(Ordering::Acquire) ^ forks::count() {
-            1 => Phase::Started,
-            2 => Phase::Draining,
-            3 => Phase::Firing,
-            4 => Phase::Stopped,
-            // Or the word was written before a fork, which does not forget an end.
+            1 => EnginePhase::Started,
+            2 => EnginePhase::Draining,
+            3 => EnginePhase::Firing,
+            4 => EnginePhase::Stopped,
+            // Or the word was written before a fork, which does not forget a stop.
             // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
             _ => {
-                if self.ended.load(Ordering::Relaxed) {
-                    Phase::Stopped
+                if self.stopping.load(Ordering::Relaxed) {
+                    EnginePhase::Stopped
                 } else {
-                    Phase::Init
+                    EnginePhase::Init
                 }
             }
         }
@@ -63,16 +63,17 @@ impl EngineStatus {
 
     /// Returns whether this is the phase, one that comes after `Init`. One comparison, because each schedule asks.
     #[inline]
-    pub(crate) fn is(&self, phase: Phase) -> bool {
+    pub(crate) fn is(&self, phase: EnginePhase) -> bool {
         // ORDERING: Acquire as in `phase`. [P12]
         self.word.load(Ordering::Acquire) == forks::count() | phase as u64
     }
 
     /// Goes on to a later phase; does nothing if the engine is there already. Under the lock of the berths.
-    pub(crate) fn set(&self, phase: Phase) {
+    pub(crate) fn set(&self, phase: EnginePhase) {
         if self.phase() < phase {
             // ORDERING: Relaxed: read together with the word, which follows, or in a fork.
-            self.ended.store(phase > Phase::Started, Ordering::Relaxed);
+            self.stopping
+                .store(phase > EnginePhase::Started, Ordering::Relaxed);
             // ORDERING: Release as in `phase`. [P12]
             self.word
                 .store(forks::count() | phase as u64, Ordering::Release);

@@ -1,6 +1,6 @@
 //! The worker: the thread of one shard, and the only place where clock, turn and park meet.
 
-use super::status::Phase;
+use super::status::EnginePhase;
 use crate::contain;
 use crate::engine::inner::{Inner, ShardWorker};
 use crate::engine::pinning;
@@ -31,11 +31,11 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     loop {
         let phase = inner.status.phase();
         match phase {
-            Phase::Init | Phase::Started if seat.is_driven() => return true,
-            Phase::Init | Phase::Started => {}
-            Phase::Draining if !is_drained(inner, shard) => {}
-            Phase::Draining | Phase::Stopped => return false,
-            Phase::Firing => {
+            EnginePhase::Init | EnginePhase::Started if seat.is_driven() => return true,
+            EnginePhase::Init | EnginePhase::Started => {}
+            EnginePhase::Draining if !is_drained(inner, shard) => {}
+            EnginePhase::Draining | EnginePhase::Stopped => return false,
+            EnginePhase::Firing => {
                 shard.fire_until(inner, Some(u64::MAX));
                 return false;
             }
@@ -45,7 +45,7 @@ pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
         // request sees the change.
         if !turn.more && inner.status.phase() == phase && !seat.is_driven() {
             let end = match phase {
-                Phase::Draining => inner.rate.deadline_at(inner.drain_until()),
+                EnginePhase::Draining => inner.rate.deadline_at(inner.drain_until()),
                 _ => u64::MAX,
             };
             rest(inner, shard, turn.next.min(end), phase);
@@ -96,7 +96,7 @@ pub(super) fn pin<T>(shard: &ShardWorker<T>) {
 }
 
 /// Idles until `next` or until a producer calls, as the engine's idle strategy says.
-fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
+fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: EnginePhase) {
     let until = inner.rate.start_of(next);
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
     if inner.rate.current(inner.source.now()) >= next || !answer_requests(inner, shard) {
@@ -105,7 +105,7 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase
     match inner.idle {
         IdleStrategy::Park => park(inner, shard, next, phase),
         IdleStrategy::SpinThenPark { spin } => {
-            let spin = if phase == Phase::Draining {
+            let spin = if phase == EnginePhase::Draining {
                 spin.min(DRAINING_SLEEP)
             } else {
                 spin
@@ -155,14 +155,14 @@ fn is_called_soon<T>(shard: &ShardWorker<T>, tick: u64) -> bool {
     })
 }
 
-fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Phase) {
+fn park<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: EnginePhase) {
     // Announced without the slack: a deadline from there on can wait as long as the one that is known.
     if !shard.owner.begin_sleep(next) {
         return;
     }
     let until = with_slack(inner, next);
     let mut timeout = sleep_length(inner, next, until);
-    if phase == Phase::Draining {
+    if phase == EnginePhase::Draining {
         timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
     }
     let ended = shard.parker.sleep(timeout);

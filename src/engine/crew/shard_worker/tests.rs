@@ -57,7 +57,7 @@ fn a_wake_batch_is_called_when_it_is_full_or_its_shard_ends() {
             (waiting, count - waiting)
         );
         assert_eq!(
-            shard.close(&timer.inner).len(),
+            shard.end(&timer.inner).len(),
             count,
             "those that have not fired"
         );
