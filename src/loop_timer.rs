@@ -43,7 +43,7 @@ mod sealed {
         /// Begins a poll; `None` if one is under way, because the caller is a handler.
         fn begin(&mut self, now: Time) -> Option<Poll>;
 
-        /// Returns the next timer that fires, if the poll is this timer's.
+        /// Returns the next timer that fires.
         fn next(&mut self, poll: &mut Poll) -> Option<Expired<Self::Payload>>;
 
         /// Notes that the timer handed out last has been handled.
@@ -270,9 +270,9 @@ impl<'a, F: LoopTimer> Expirations<'a, F> {
         self.timer
     }
 
-    /// Returns the timer, and the poll that is under way, if one is.
-    pub(crate) fn parts(&mut self) -> (&mut F, Option<&mut Poll>) {
-        (self.timer, self.poll.as_mut())
+    /// Returns the poll that is under way, if one is.
+    pub(crate) fn poll(&mut self) -> Option<&mut Poll> {
+        self.poll.as_mut()
     }
 
     /// Ends the poll, and says what it came to: how many have been taken, and whether more may be due.

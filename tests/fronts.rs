@@ -7,6 +7,7 @@
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "support"]
 mod support {
+    pub(crate) mod random;
     pub(crate) mod setup;
 }
 #[path = "fronts/bursts.rs"]
@@ -17,6 +18,8 @@ mod idle;
 mod loops;
 #[path = "fronts/passed.rs"]
 mod passed;
+#[path = "fronts/swapped.rs"]
+mod swapped;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -173,7 +173,7 @@ fn death_in_a_turn_or_schedule() {
     explore_engine(LONG, LIMIT, |mut engine| {
         engine.peer.schedule(0, 10, 2).unwrap();
         let producer = engine.spawn(|peer| peer.schedule(1, 10, 1).is_some());
-        let mut piece = engine.owner.begin_turn(10, &Budget::new(), false).unwrap();
+        let mut piece = engine.owner.begin_turn(10, &Budget::new(), false);
         let fired = engine
             .owner
             .next_fired(&mut piece)

@@ -8,7 +8,7 @@ use super::log::Log;
 use super::turn::Deferred;
 use super::{Fate, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Wheel, no_memory};
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
 const BATCH: usize = 256;
@@ -28,10 +28,8 @@ pub(crate) struct Driver {
     /// Entries in time that came since as many of the backlog did.
     ahead: usize,
     deferred: Deferred,
-    /// Its identity: a turn that has fired a timer holds a copy.
-    token: Arc<()>,
-    /// A timer has fired since the last turn was seen to have ended.
-    has_fired: bool,
+    /// A turn is under way, so a handler may be running.
+    is_turning: bool,
     bound: ZombieBound,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,
@@ -56,8 +54,7 @@ impl Driver {
             due_next: 0,
             ahead: 0,
             deferred: Deferred::default(),
-            token: Arc::default(),
-            has_fired: false,
+            is_turning: false,
             bound: ZombieBound::default(),
             latest: 0,
             idle_until: 0,
@@ -67,30 +64,23 @@ impl Driver {
         }
     }
 
-    /// Begins a turn at the tick `now` in which up to `budget` entries are looked at. `None` if one is under way:
-    /// this is a handler, and what it asks for happens when it has ended. `resumed`: it goes on with a turn that ran out
-    /// of budget, so deferred entries wait for the next one.
-    pub(crate) fn begin(&mut self, now: u64, budget: usize, resumed: bool) -> Option<TurnState> {
-        if self.is_turning() {
-            return None;
-        }
+    /// Begins a turn at the tick `now` in which up to `budget` entries are looked at; [`end_turn`](Self::end_turn) ends
+    /// it. `resumed`: it goes on with a turn that ran out of budget, so deferred entries wait for the next one.
+    pub(crate) fn begin_turn(&mut self, now: u64, budget: usize, resumed: bool) -> TurnState {
+        self.is_turning = true;
         if !resumed {
             self.deferred.insert(&mut self.wheel);
         }
         self.latest = self.latest.max(now);
         self.idle_until = 0;
         self.log.follow(self.latest);
-        Some(TurnState::new(self.latest, budget))
+        TurnState::new(self.latest, budget)
     }
 
-    /// Returns whether a turn is this driver's, and not that of another one that was here when it began. Until a
-    /// handler has run there can be no other.
+    /// Ends the turn that is under way.
     #[inline]
-    pub(crate) fn owns(&self, turn: &TurnState) -> bool {
-        let Some(token) = &turn.token else {
-            return true;
-        };
-        Arc::ptr_eq(token, &self.token)
+    pub(crate) fn end_turn(&mut self) {
+        self.is_turning = false;
     }
 
     /// Returns the tick before which a turn has nothing to do: nothing is due, no sweep goes on, and nothing waits for
@@ -122,10 +112,10 @@ impl Driver {
         (self.idle_until > 0).then(|| self.next.min(self.log.earliest_in_tail()))
     }
 
-    /// Returns whether a handler may be running.
-    pub(crate) fn is_turning(&mut self) -> bool {
-        self.has_fired = self.has_fired && Arc::strong_count(&self.token) > 1;
-        self.has_fired
+    /// Returns whether a turn is under way: then a poll comes from one of its handlers.
+    #[inline]
+    pub(crate) fn is_turning(&self) -> bool {
+        self.is_turning
     }
 
     /// Inserts the entry of a timer that the owner schedules, perhaps from a handler. O(1).
@@ -180,7 +170,7 @@ impl Driver {
             mark,
         };
         self.expect(deadline);
-        if self.has_fired && entry.deadline <= self.latest && self.is_turning() {
+        if self.is_turning && entry.deadline <= self.latest {
             self.deferred.push(entry)
         } else {
             self.wheel.try_insert(entry)
@@ -210,8 +200,7 @@ impl Driver {
         }
     }
 
-    /// Returns the next timer that fires in this turn, which must be [its own](Self::owns): a handler may have
-    /// swapped it.
+    /// Returns the next timer that fires in this turn.
     #[inline(always)] // of every fire: 30 instructions of it
     pub(crate) fn next<S: TimerStore>(
         &mut self,
@@ -229,8 +218,6 @@ impl Driver {
                 match store.decide(entry, turn.now) {
                     Fate::Fire(fired) => {
                         turn.fired += 1;
-                        turn.token.get_or_insert_with(|| Arc::clone(&self.token));
-                        self.has_fired = true;
                         return Some(fired);
                     }
                     Fate::Reinsert(deadline) => {

@@ -2,15 +2,9 @@
 
 use super::{TimerStore, ZOMBIE_FLOOR};
 use crate::wheel::{Entry, Wheel};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A turn under way: what it is about and what it may still do.
-///
-/// A turn belongs to the driver that began it, wherever that driver is moved: a handler may swap the timer that it
-/// was given for another one. From its first timer on it holds the driver's *token*, by which the driver knows that a
-/// handler may be running and the turn knows its driver. It gives the token back when it is dropped, after a
-/// handler's panic, too.
 #[must_use = "a turn that has begun must be finished"]
 pub(crate) struct TurnState {
     /// The tick that it is about.
@@ -21,8 +15,6 @@ pub(crate) struct TurnState {
     pub(crate) fired: usize,
     /// The budget is used up and more may be due.
     pub(crate) cut_short: bool,
-    /// `None` until a timer has fired.
-    pub(super) token: Option<Arc<()>>,
 }
 
 impl TurnState {
@@ -32,7 +24,6 @@ impl TurnState {
             left: budget,
             fired: 0,
             cut_short: false,
-            token: None,
         }
     }
 }

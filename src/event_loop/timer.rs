@@ -306,8 +306,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns when there is something to do next: never later than the earliest pending deadline. Earlier for a
     /// timer that was cancelled or pushed out, and [`Time::ZERO`], which is at once, for what waits for the next poll
     /// only: the rest of a poll that ran out of budget, what a handler scheduled for now, a periodic timer that is
-    /// being handled, or whose handler has swapped this timer for another one. `None` if nothing is left to look at.
-    /// O(1).
+    /// being handled. `None` if nothing is left to look at. O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         match self.owner.next_tick() {
@@ -370,8 +369,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     }
 
     /// Like [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour. A poll from
-    /// inside a handler does nothing. A handler that swaps the timer for another one ends the poll; what was due
-    /// in the first one fires in a later poll of it.
+    /// inside a handler does nothing. A handler must not put another timer in the place of this one: memory stays safe,
+    /// but what the two timers do from then on is not specified.
     ///
     /// # Panics
     ///
@@ -396,20 +395,17 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         }
     }
 
-    /// Ends the call of a periodic timer, unless its handler has put another timer in this one's place.
+    /// Ends the call of a periodic timer.
     #[cold]
     #[inline(never)]
     fn end_call(&mut self, poll: &Poll) {
         let Self { owner, source, .. } = self;
-        if owner.owns(&poll.turn) {
-            // The clock is the user's, and a panic may be on its way: a second one must not get out.
-            let now = || {
-                contain::call(|| source.now())
-                    .unwrap_or(poll.now)
-                    .max(poll.now)
-            };
-            owner.finish_call(now);
-        }
+        // The clock is the user's, and a panic may be on its way: a second one must not get out.
+        owner.finish_call(|| {
+            contain::call(|| source.now())
+                .unwrap_or(poll.now)
+                .max(poll.now)
+        });
     }
 
     /// Ends the timer and returns everything that has not fired; remotes are refused from now on.
@@ -479,18 +475,15 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         self.end_sleep();
         let now = self.latest.present(now);
         self.latest.0 = now;
-        // A call is left over where its handler has swapped the timer for another one.
-        self.owner.finish_call(|| now);
         let turn = self
             .owner
-            .begin_turn(self.rate.current(now), &self.budget, false)?;
+            .begin_turn(self.rate.current(now), &self.budget, false);
         Some(Poll::new(turn, now))
     }
 
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
-        // A handler may have put another timer in this one's place.
-        while self.owner.owns(&poll.turn) {
+        loop {
             let mut fired = self.owner.next_fired(&mut poll.turn)?;
             if fired.periodic {
                 let Some(call) = self.owner.confirm(&mut poll.turn, fired) else {
@@ -500,7 +493,6 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
             }
             return Some(self.owner.expired(fired, &self.rate, poll.now));
         }
-        None
     }
 
     #[inline(always)]

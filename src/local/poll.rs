@@ -31,8 +31,8 @@ impl<T> LocalTimer<T> {
     ///
     /// What a handler schedules fires in a later poll at the earliest, even if it is due already, so a
     /// handler that schedules zero delays for ever starves no other timer; [`poll_timeout`](Self::poll_timeout)
-    /// then answers zero. A poll from inside a handler does nothing. A handler that swaps the timer for another
-    /// one ends the poll; what was due in the first one fires in a later poll of it.
+    /// then answers zero. A poll from inside a handler does nothing. A handler must not put another timer in the
+    /// place of this one: memory stays safe, but what the two timers do from then on is not specified.
     ///
     /// ```
     /// use std::time::Duration;
@@ -117,8 +117,7 @@ impl<T> LocalTimer<T> {
 
     /// Like [`poll_with`](Self::poll_with) at the time that `clock` tells, which is read again after each
     /// handler of a timer with a [fixed delay](crate::Period::fixed_delay), when it returns or panics: its pause begins
-    /// there. If the handler has swapped the timer for another one, or the clock panics then, this poll ends, and it
-    /// begins at the timer's next one.
+    /// there. If the clock panics then, this poll ends, and the pause begins at the next one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -143,7 +142,7 @@ impl<T> LocalTimer<T> {
         mut handler: impl FnMut(&mut Self, Expired<T>),
     ) -> Polled {
         let mut due = self.expired(clock.now());
-        if let Some(poll) = due.parts().1 {
+        if let Some(poll) = due.poll() {
             poll.has_clock = true;
         }
         while let Some(expired) = due.next() {
@@ -174,12 +173,8 @@ struct Call<'c, 'a, T, C: Clock + ?Sized> {
 
 impl<T, C: Clock + ?Sized> Drop for Call<'_, '_, T, C> {
     fn drop(&mut self) {
-        let (timer, poll) = self.due.parts();
-        // A handler may have put another timer in this one's place: the next poll of this one goes on with it.
-        if poll.is_some_and(|poll| timer.driver.owns(&poll.turn)) {
-            if let Some(ended) = read_quietly(self.clock) {
-                timer.rest(ended);
-            }
+        if let Some(ended) = read_quietly(self.clock) {
+            self.due.timer().rest(ended);
         }
     }
 }
@@ -203,23 +198,22 @@ impl<T> Steps for LocalTimer<T> {
 
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
+        if self.driver.is_turning() {
+            return None;
+        }
         let now = self.latest.present(now);
+        self.latest.0 = now;
+        // Left over where the clock could not be read.
+        self.rest(now);
         let turn = self
             .driver
-            .begin(self.rate.current(now), self.budget.fire, false)?;
-        self.latest.0 = now;
-        // Left over where a handler has swapped the timer for another one, or the clock could not be read.
-        self.rest(now);
+            .begin_turn(self.rate.current(now), self.budget.fire, false);
         Some(Poll::new(turn, now))
     }
 
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         loop {
-            // A handler may have put another timer in this one's place: the turn is not its own then.
-            if !self.driver.owns(&poll.turn) {
-                return None;
-            }
             match self.driver.next(&mut poll.turn, &mut self.table)? {
                 Due::Once {
                     payload,
@@ -248,7 +242,7 @@ impl<T> Steps for LocalTimer<T> {
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {
         let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
-        drop(poll);
+        self.driver.end_turn();
         let sweeping = self
             .driver
             .keep_bounded(&mut self.table, false, self.budget.sweep);

@@ -116,9 +116,7 @@ impl<T> Owner<T> {
         budget: &Budget,
         mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
-        let mut turn = self
-            .begin_turn(now, budget, false)
-            .expect("no handler is running");
+        let mut turn = self.begin_turn(now, budget, false);
         while let Some(fired) = self.next_fired(&mut turn) {
             let fired = if fired.periodic {
                 self.confirm(&mut turn, fired)
@@ -132,27 +130,21 @@ impl<T> Owner<T> {
         self.finish_turn(turn, budget)
     }
 
-    /// Begins a turn: takes the tick, drains the inbox. `None` if a handler of this shard is running.
+    /// Begins a turn: takes the tick, drains the inbox.
     ///
     /// `resumed`: it goes on with a turn that ran out of budget after a drain without a limit. Then it takes nothing
     /// from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep this up for
     /// ever.
-    pub(crate) fn begin_turn(
-        &mut self,
-        now: u64,
-        budget: &Budget,
-        resumed: bool,
-    ) -> Option<TurnState> {
-        let turn = self.driver.begin(now, budget.fire, resumed)?;
+    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) -> TurnState {
+        let turn = self.driver.begin_turn(now, budget.fire, resumed);
         self.handle.counters.turns.add(1);
         if !resumed || self.draining {
             self.drain(turn.now, budget.drain);
         }
-        Some(turn)
+        turn
     }
 
     /// Returns the next timer that fires in this turn, if any; a periodic one is to be confirmed before it is handled.
-    /// The turn must be this shard's: see [`Owner::owns`].
     #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
     pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
         debug_assert!(
@@ -166,14 +158,8 @@ impl<T> Owner<T> {
         Some(fired)
     }
 
-    /// Returns whether a turn is this shard's, and not that of another one that a handler has put in its place.
-    #[inline]
-    pub(crate) fn owns(&self, turn: &TurnState) -> bool {
-        self.driver.owns(turn)
-    }
-
-    /// Returns whether a handler is running, or panicking.
-    pub(crate) fn is_turning(&mut self) -> bool {
+    /// Returns whether a turn is under way: then a poll comes from one of its handlers.
+    pub(crate) fn is_turning(&self) -> bool {
         self.driver.is_turning()
     }
 
@@ -185,7 +171,7 @@ impl<T> Owner<T> {
             cut_short,
             ..
         } = turn;
-        drop(turn);
+        self.driver.end_turn();
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
         let nodes = &mut self.handle.of_owner();
@@ -256,7 +242,7 @@ impl<T> Owner<T> {
 
     /// Returns the earliest tick at which there is something to do.
     pub(crate) fn next_tick(&self) -> u64 {
-        // A periodic timer that is at a call, or whose call its handler has left over, has no entry.
+        // A periodic timer that is at a call has no entry.
         if self.draining || self.calling.is_some() {
             return 0;
         }

@@ -161,47 +161,6 @@ fn a_budget_of_zeros_is_a_budget_of_ones() {
     assert_eq!(fired, [0, 1, 2]);
 }
 
-/// The other timer lies far ahead in time: the number of a tick that has come in the one is far off in the other.
-#[test]
-fn a_poll_ends_when_its_handler_swaps_the_timer() {
-    fn test<L: Loop>() {
-        let (then, far) = (NOW + HOUR, NOW + 2 * HOUR);
-        for (mut timer, mut other) in L::each(HOUR).into_iter().zip(L::each(HOUR)) {
-            timer.arm_all(3);
-            (10..13).for_each(|id| _ = other.arm(then, HOUR, id));
-            let polled = timer.poll_with(then, |timer, expired| {
-                assert_eq!(expired.payload, 0, "a timer of the other one is not due");
-                std::mem::swap(timer, &mut other);
-                assert_eq!(
-                    other.poll(then, |_| ()).fired,
-                    0,
-                    "its poll is still under way"
-                );
-            });
-            assert_eq!((polled.fired, timer.pending(), other.pending()), (1, 3, 2));
-            assert!(fire(&mut timer, far - MS).is_empty());
-            assert_eq!(fire(&mut timer, far), [10, 11, 12]);
-            // Swapped back, and in the place where its poll began.
-            std::mem::swap(&mut timer, &mut other);
-            assert_eq!(fire(&mut timer, then), [1, 2]);
-            // A handler that puts the timer back, and one that drops it.
-            timer.arm_all(3);
-            let polled = timer.poll_with(far, |timer, expired| {
-                std::mem::swap(timer, &mut other);
-                std::mem::swap(timer, &mut other);
-                if expired.payload == 1 {
-                    *timer = L::build(Settings::new(), HOUR);
-                    timer.arm(NOW, HOUR, 7);
-                }
-            });
-            assert_eq!((polled.fired, timer.pending()), (2, 1));
-            assert_eq!(fire(&mut timer, far), [7]);
-        }
-    }
-    test::<LocalTimer<u64>>();
-    test::<EventLoopTimer<u64>>();
-}
-
 #[test]
 fn a_panic_in_a_handler_leaves_the_timer_usable() {
     fn test<L: Loop>() {

@@ -180,45 +180,6 @@ fn two_fixed_delays_of_one_poll_whose_end_the_clock_does_not_tell_are_not_short(
 }
 
 #[test]
-fn a_fixed_delay_whose_timer_is_swapped_counts_from_that_timers_next_poll() {
-    for mut timer in timers::<&str>() {
-        let (clock, mut other) = (ManualClock::new(), LocalTimer::new(timer.tick()).unwrap());
-        for timer in [&mut timer, &mut other] {
-            timer
-                .schedule_periodic(Time::ZERO, ms(10), pause(10), "")
-                .unwrap();
-        }
-        clock.set(ms(10));
-        let swap = |timer: &mut LocalTimer<_>, other: &mut LocalTimer<_>| {
-            let polled = timer.poll_with_clock(&clock, |timer, _| {
-                clock.advance(Duration::from_millis(3));
-                std::mem::swap(timer, other);
-            });
-            assert_eq!(polled.fired, 1);
-        };
-        // `timer` is swapped out at 10 and `other` at 13, by a poll that says where it would go on.
-        swap(&mut timer, &mut other);
-        assert_eq!(other.next_deadline(), Some(ms(20)));
-        assert_eq!(timer.next_deadline(), Some(ms(10)));
-        swap(&mut timer, &mut other);
-        clock.set(ms(20));
-        assert_eq!(
-            timer.poll_with_clock(&clock, |_, _| ()).fired,
-            0,
-            "10 ms after 20 at least"
-        );
-        assert_eq!(timer.next_deadline(), Some(ms(30)));
-        clock.set(ms(25));
-        assert_eq!(other.poll(clock.now(), |_| ()).fired, 0);
-        assert_eq!(other.next_deadline(), Some(ms(35)));
-        // A poll without a clock counts from its own time, swapped or not.
-        clock.set(ms(30));
-        let polled = timer.poll_with(clock.now(), |timer, _| std::mem::swap(timer, &mut other));
-        assert_eq!((polled.fired, other.poll(ms(40), |_| ()).fired), (1, 1));
-    }
-}
-
-#[test]
 fn a_handler_cancels_its_own_periodic_timer() {
     for period in [
         rate(1, MissedTicks::Burst),

@@ -67,13 +67,7 @@ impl<T> ShardWorker<T> {
         resumed: bool,
     ) -> Turn {
         let mut fires = 0;
-        let Some(mut turn) = self.owner.begin_turn(tick, budget, resumed) else {
-            return Turn {
-                fired: 0,
-                more: false,
-                next: u64::MAX,
-            };
-        };
+        let mut turn = self.owner.begin_turn(tick, budget, resumed);
         // A hook for slow handlers needs the start of each call, and how late it makes later ones.
         let every = if inner.hooks.slow.is_some() {
             1
