@@ -280,8 +280,17 @@ impl<'a, F: LoopTimer> Expirations<'a, F> {
         self.end()
     }
 
-    #[inline]
+    /// Ends the poll. Where none began, as in an idle round, that is one comparison.
+    #[inline(always)]
     fn end(&mut self) -> Polled {
+        if self.poll.is_none() {
+            return NOTHING;
+        }
+        self.end_poll()
+    }
+
+    #[inline(never)]
+    fn end_poll(&mut self) -> Polled {
         let Some(mut poll) = self.poll.take() else {
             return NOTHING;
         };
@@ -308,7 +317,7 @@ impl<F: LoopTimer> Iterator for Expirations<'_, F> {
 }
 
 impl<F: LoopTimer> Drop for Expirations<'_, F> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.end();
     }

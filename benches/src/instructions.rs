@@ -37,22 +37,18 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// Does an operation so many times.
 type Operation = fn(usize);
 
-const OPERATIONS: [(&str, Operation); 23] = [
+const OPERATIONS: [(&str, Operation); 25] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
     // The same with a table of payloads and no timer: the benchmark's own share, and the least there is.
     ("floor-pair", churn::<FloorPeer>),
     // Push a deadline out.
     ("local-rearm", rearms::<LocalTimerPeer>),
-    // Schedule and fire.
-    ("local-life", |times| {
-        _ = black_box(life::<LocalTimerPeer>(times))
-    }),
+    // Schedule and fire, in polls of which one in five finds nothing due.
+    ("local-life", lives_polled::<LocalTimerPeer>),
     ("loop-pair", churn::<EventLoopPeer>),
     ("loop-rearm", rearms::<EventLoopPeer>),
-    ("loop-life", |times| {
-        _ = black_box(life::<EventLoopPeer>(times))
-    }),
+    ("loop-life", lives_polled::<EventLoopPeer>),
     ("remote-pair", remote_pairs),
     // A round of a loop in which nothing is due and nothing was sent.
     ("local-idle", |times| {
@@ -76,6 +72,23 @@ const OPERATIONS: [(&str, Operation); 23] = [
             remote.set(Some(timer.remote()));
             _ = timer.schedule(now, DELAY, 17);
         })
+    }),
+    // The same by the call without a handler.
+    ("local-idle-expired", |times| {
+        rounds_by(
+            times,
+            Settings::new().build_local(),
+            |timer, now| _ = timer.schedule(now, DELAY, 17),
+            |timer, now| timer.expired(now).count(),
+        )
+    }),
+    ("loop-idle-expired", |times| {
+        rounds_by(
+            times,
+            a_loop(),
+            |timer, now| _ = timer.schedule(now, DELAY, 17),
+            |timer, now| timer.expired(now).count(),
+        )
     }),
     // The question how long the loop may sleep, and the end of that sleep.
     ("loop-timeout", |times| timeouts(times, false)),
@@ -214,6 +227,13 @@ fn churn<P: LocalPeer>(times: usize) {
     churn.end();
 }
 
+/// Schedules and fires by the hundred thousand, so that twice as many are as dense in time.
+fn lives_polled<P: LocalPeer>(times: usize) {
+    for _ in 0..times / COUNT {
+        black_box(life::<P>(COUNT));
+    }
+}
+
 fn rearms<P: LocalPeer>(times: usize) {
     let mut churn = Churn::<P>::new(RESIDENTS, LONG, None);
     black_box(rearm(&mut churn, times));
@@ -252,13 +272,24 @@ fn rounds<L: LoopTimer>(
     timer: Result<L, BuildError>,
     schedule: impl Fn(&mut L, Time),
 ) {
+    rounds_by(times, timer, schedule, |timer, now| {
+        timer.poll(now, |_| unreachable!("nothing is due")).fired
+    });
+}
+
+/// Like [`rounds`], where `poll` fires what is due and returns how many.
+fn rounds_by<L: LoopTimer>(
+    times: usize,
+    timer: Result<L, BuildError>,
+    schedule: impl Fn(&mut L, Time),
+    poll: impl Fn(&mut L, Time) -> usize,
+) {
     let mut timer = timer.expect("the defaults are valid");
     let mut now = Time::ZERO;
     (0..RESIDENTS).for_each(|_| schedule(&mut timer, now));
     for _ in 0..times {
         now = now + Duration::from_nanos(100);
-        let polled = timer.poll(now, |_| unreachable!("nothing is due"));
-        black_box(polled);
+        black_box(poll(&mut timer, now));
     }
 }
 

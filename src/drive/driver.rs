@@ -34,7 +34,8 @@ pub(crate) struct Driver {
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,
     /// Turns before this tick have nothing to do, unless something earlier has come to the log since: see
-    /// [`idle_until`](Driver::idle_until). 0 from the beginning of a turn until one has left nothing to do at once.
+    /// [`idle_until`](Driver::idle_until). 0 from the beginning of a turn until it has found all that is due, and as long
+    /// as something is to be done at once.
     idle_until: u64,
     /// The earliest deadline then, the log's newest block left out again; known only while `idle_until` is not 0.
     next: u64,
@@ -91,12 +92,18 @@ impl Driver {
         self.idle_until.min(self.log.earliest_in_tail())
     }
 
-    /// Notes that a turn has ended that has left nothing to do before the tick `next`.
+    /// Notes that a turn has found all that is due, and leaves nothing to do before the tick `next`.
     #[inline]
-    pub(crate) fn rest(&mut self, next: u64) {
+    fn rest(&mut self, next: u64) {
         self.next = next;
         // The log wants a turn somewhat before what is sealed there is due.
         self.idle_until = next.min(self.log.next_look());
+    }
+
+    /// Notes that the turn which has ended leaves something to do at once.
+    #[inline]
+    pub(crate) fn resume(&mut self) {
+        self.idle_until = 0;
     }
 
     /// Notes a deadline that comes to the wheel between two turns.
@@ -227,7 +234,11 @@ impl Driver {
                 }
             }
             if !self.refill(store, turn.now, &mut turn.left) {
-                turn.cut_short = self.first().is_some_and(|next| next <= turn.now);
+                let next = self.first().unwrap_or(u64::MAX);
+                turn.cut_short = next <= turn.now;
+                if !turn.cut_short && self.deferred.entries.is_empty() {
+                    self.rest(next);
+                }
                 return None;
             }
         }

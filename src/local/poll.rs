@@ -246,13 +246,11 @@ impl<T> Steps for LocalTimer<T> {
         let sweeping = self
             .driver
             .keep_bounded(&mut self.table, false, self.budget.sweep);
-        if !more && !sweeping {
-            self.driver.rest(self.driver.next_tick());
+        let more = more || sweeping;
+        if more {
+            self.driver.resume();
         }
-        Polled {
-            fired,
-            more: more || sweeping,
-        }
+        Polled { fired, more }
     }
 }
 

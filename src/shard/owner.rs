@@ -182,11 +182,9 @@ impl<T> Owner<T> {
         self.report();
         let next = if more { now } else { self.next_tick() };
         if more {
+            self.driver.resume();
             self.handle.counters.cut_short.add(1);
         } else {
-            if next > now {
-                self.driver.rest(next);
-            }
             self.report_next(next.max(now));
         }
         Turn { fired, more, next }
