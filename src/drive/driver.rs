@@ -469,9 +469,9 @@ mod tests {
         }
         let mut fired = Vec::new();
         while fired.len() < TIMERS as usize {
-            let mut turn = driver.begin(END, 100, !fired.is_empty()).unwrap();
+            let mut turn = driver.begin_turn(END, 100, !fired.is_empty());
             fired.extend(core::iter::from_fn(|| driver.next(&mut turn, &mut All)));
-            driver.finish(turn);
+            driver.end_turn();
         }
         assert!(fired.is_sorted());
     }
