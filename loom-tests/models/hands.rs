@@ -2,7 +2,7 @@
 //! workers, parkers and the lifecycle's lock. A call that waits for something that does not come is a deadlock here.
 
 use super::harness::{Bound, bounded, explore_as, name_of, spawn};
-use crate::{Builder, Expired, ManualClock, Pinning, Shutdown, Time, Timer, TurnError};
+use crate::{Builder, Drive, Expired, ManualClock, Pinning, Shutdown, Time, Timer, TurnError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -12,6 +12,8 @@ use std::time::Duration;
 const WORKER: Bound = bounded(2, 1);
 /// A worker comes late, or never.
 const TASK: Bound = bounded(2, 2);
+/// There is none.
+const BY_HAND: Bound = bounded(4, 2);
 
 /// No part of the model: how often something has happened.
 #[derive(Default)]
@@ -34,10 +36,10 @@ fn explore_engine<F>(bound: Bound, scenario: F)
 where
     F: Fn(Timer<u64>, Arc<Count>) + Send + Sync + 'static,
 {
-    explore_shards(bound, 1, scenario);
+    explore_shards(bound, 1, Drive::Workers, scenario);
 }
 
-fn explore_shards<F>(bound: Bound, shards: usize, scenario: F)
+fn explore_shards<F>(bound: Bound, shards: usize, drive: Drive, scenario: F)
 where
     F: Fn(Timer<u64>, Arc<Count>) + Send + Sync + 'static,
 {
@@ -46,6 +48,7 @@ where
         let noted = Arc::clone(&fired);
         let timer = Builder::new()
             .shards(shards)
+            .drive(drive)
             .pinning(Pinning::Off)
             .clock(ManualClock::starting_at(Time::ZERO))
             .build_with(move |_: Expired<u64>| noted.wake_by_ref())
@@ -60,6 +63,7 @@ const SOON: Duration = Duration::from_secs(1);
 fn fire_all(timer: &Timer<u64>, fired: &Count) {
     let left = timer.shutdown(Shutdown::FireAll, Duration::MAX).unwrap();
     assert_eq!((left.len(), fired.get()), (0, 1));
+    assert!(timer.is_stopped());
 }
 
 /// A driver turns its shard while everything fires. The shutdown does not wait for another turn, which would never come,
@@ -82,8 +86,8 @@ fn fire_all_or_turn() {
     });
 }
 
-/// A driver comes while everything fires: it gets the shard no more, or loses it again, and the shutdown does not wait
-/// for its turn, which never comes.
+/// A second driver comes while everything fires: it never gets the shard. The first one loses it, and the shutdown does
+/// not wait for its turn, which never comes.
 #[test]
 fn fire_all_or_claim() {
     explore_engine(WORKER, |timer, fired| {
@@ -92,7 +96,8 @@ fn fire_all_or_claim() {
         let other = timer.clone();
         let claiming = spawn(move || other.drive_shard(0));
         fire_all(&timer, &fired);
-        drop((first, claiming.join().unwrap()));
+        assert!(claiming.join().unwrap().is_err());
+        drop(first);
     });
 }
 
@@ -105,6 +110,63 @@ fn fire_all_or_release() {
         let releasing = spawn(move || drop(shard));
         fire_all(&timer, &fired);
         releasing.join().unwrap();
+    });
+}
+
+/// A driver turns its shard while the engine is stopped: the timer that is not due comes back, once.
+#[test]
+fn stop_or_turn() {
+    explore_engine(TASK, |timer, fired| {
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(SOON, 1).unwrap();
+        let turning = spawn(move || shard.turn(Waker::noop()).is_ok());
+        assert_eq!(timer.stop().unwrap().len(), 1);
+        assert!(timer.is_stopped());
+        let _ = turning.join().unwrap();
+        assert_eq!(fired.get(), 0);
+    });
+}
+
+/// A driver goes, with or without a worker that waits for its shard: a worker turns it then.
+#[test]
+fn a_released_shard_is_turned_on() {
+    explore_engine(WORKER, |timer, fired| {
+        let shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        drop(shard);
+        timer.wait_idle();
+        assert_eq!(fired.get(), 1);
+        let shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(Duration::ZERO, 2).unwrap();
+        drop(shard);
+        timer.wait_idle();
+        assert_eq!((fired.get(), timer.stop().unwrap().len()), (2, 0));
+    });
+}
+
+/// Two threads turn an engine by hand: one waits for the other, and what is due fires once.
+#[test]
+fn turn_or_turn_by_hand() {
+    explore_shards(BY_HAND, 1, Drive::Manual, |timer, fired| {
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        let other = timer.clone();
+        let turning = spawn(move || other.turn().unwrap());
+        let here = timer.turn().unwrap();
+        assert_eq!((here + turning.join().unwrap(), fired.get()), (1, 1));
+        assert_eq!(timer.stop().unwrap().len(), 0);
+    });
+}
+
+/// An engine that is turned by hand is stopped meanwhile: its timer fires or comes back, and the stop ends.
+#[test]
+fn stop_or_turn_by_hand() {
+    explore_shards(BY_HAND, 1, Drive::Manual, |timer, fired| {
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        let other = timer.clone();
+        let turning = spawn(move || other.turn());
+        let left = timer.stop().unwrap().len();
+        let _ = turning.join().unwrap();
+        assert_eq!((left + fired.get(), timer.is_stopped()), (1, true));
     });
 }
 
@@ -135,7 +197,7 @@ fn stop_or_wait_idle() {
 /// Each shard's worker takes its turn; the shutdown waits for both.
 #[test]
 fn fire_all_on_two_shards() {
-    explore_shards(bounded(1, 0), 2, |timer, fired| {
+    explore_shards(bounded(0, 0), 2, Drive::Workers, |timer, fired| {
         timer.start().unwrap();
         timer.schedule_key(SOON, 1).unwrap();
         fire_all(&timer, &fired);

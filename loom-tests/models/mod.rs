@@ -47,6 +47,8 @@ mod periodic;
 #[cfg(not(crossbeam_loom))]
 mod retired;
 #[cfg(not(crossbeam_loom))]
+mod seat;
+#[cfg(not(crossbeam_loom))]
 mod state;
 #[cfg(not(crossbeam_loom))]
 mod status;

@@ -2,12 +2,19 @@
 //!
 //! The engine's memory is a [`Probe`]: each handle reads it before it counts itself as dropped, and the thread that
 //! frees the engine writes it. A free that is not ordered behind every handle is a read and a write without an order.
+//!
+//! In the last scenarios the engine is a real one with real handles, and the probe is its clock.
 
-use super::harness::{Probe, UNBOUNDED, bounded, explore, spawn_with};
+use super::harness::{
+    Bound, Probe, UNBOUNDED, bounded, explore, explore_as, name_of, spawn, spawn_with,
+};
 use crate::engine::retired::{Retired, RetiredEngines, TimerCount};
 use crate::shard::handle::ThreadState;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::{Builder, Clock, Drive, Expired, Time, Timer};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Plain;
+use std::time::Duration;
 
 /// What handles need of an engine: its memory, and a thread state for each thread.
 struct Engine {
@@ -136,5 +143,100 @@ fn drop_two_handles_or_collect() {
             .for_each(|dropper| dropper.join().unwrap());
         first.assert_freed_once(retired);
         second.assert_freed_once(retired);
+    });
+}
+
+/// A whole engine is made, ended and freed.
+const ENGINE: Bound = bounded(4, 2);
+
+const SOON: Duration = Duration::from_secs(1);
+
+/// A clock that stands, and that goes with its engine's memory. Reading it is a use of the engine.
+struct MemoryClock(Arc<(Probe, Plain)>);
+
+impl Clock for MemoryClock {
+    fn now(&self) -> Time {
+        let _ = self.0.0.get();
+        Time::ZERO
+    }
+}
+
+impl Drop for MemoryClock {
+    fn drop(&mut self) {
+        let (memory, freed) = &*self.0;
+        memory.set(1);
+        freed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Explores an engine that has no workers and a payload that is told apart by nothing.
+fn explore_engine<F>(scenario: F)
+where
+    F: Fn(Timer<Arc<()>>, Arc<()>) + Send + Sync + 'static,
+{
+    explore_as(name_of(&scenario), ENGINE, move || {
+        let memory = Arc::new((Probe::new(), Plain::new(0)));
+        let build = |memory| {
+            let builder = Builder::new().shards(1).drive(Drive::Manual);
+            let clock = MemoryClock(memory);
+            let handler = |_: Expired<Arc<()>>| panic!("nothing comes due");
+            builder.clock(clock).build_with(handler).unwrap()
+        };
+        let payload = Arc::new(());
+        scenario(build(Arc::clone(&memory)), Arc::clone(&payload));
+        assert_eq!(Arc::strong_count(&payload), 1, "a payload is left");
+        // A build frees what was retired before its last handle was dropped.
+        drop(build(Arc::new((Probe::new(), Plain::new(0)))));
+        let freed = memory.1.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(freed, 1, "times freed");
+    });
+}
+
+/// A real handle is used and dropped while the last `Timer` goes.
+#[test]
+fn drop_an_engine_s_handle_or_timer() {
+    explore_engine(|timer, payload| {
+        let handle = timer.schedule(SOON, payload).unwrap();
+        let using = spawn(move || {
+            let _ = handle.reschedule(2 * SOON);
+        });
+        drop(timer);
+        using.join().unwrap();
+    });
+}
+
+/// A thread makes a real handle through its own `Timer`, which it drops, while another one drops the other `Timer`.
+#[test]
+fn make_an_engine_s_handle_or_drop_the_other_timer() {
+    explore_engine(|timer, payload| {
+        let own = timer.clone();
+        let making = spawn(move || {
+            let handle = own.schedule(SOON, payload).unwrap();
+            drop(own);
+            drop(handle);
+        });
+        drop(timer);
+        making.join().unwrap();
+    });
+}
+
+/// A `WeakTimer` is upgraded while the last `Timer` goes: it comes too late, or the engine goes on until that is dropped.
+#[test]
+fn upgrade_or_drop_an_engine_s_last_timer() {
+    explore_engine(|timer, payload| {
+        let weak = timer.downgrade();
+        // The count of an `Arc` is no part of the model: this makes it try both orders.
+        let ends = Arc::new(AtomicBool::new(false));
+        let upgrading = spawn_with(&ends, move |ends| {
+            // ORDERING: Relaxed: orders nothing.
+            let _ = ends.load(Ordering::Relaxed);
+            if let Some(timer) = weak.upgrade() {
+                timer.schedule_key(SOON, payload).expect("a Timer is there");
+            }
+        });
+        // ORDERING: Relaxed: as above.
+        ends.store(true, Ordering::Relaxed);
+        drop(timer);
+        upgrading.join().unwrap();
     });
 }

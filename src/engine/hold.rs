@@ -25,10 +25,13 @@ fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
     &ALL
 }
 
-/// Returns a new list each time, because loom's atomics belong to one execution.
+/// Returns the list of this execution, to which loom's atomics belong.
 #[cfg(tickwheel_loom)]
 fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
-    Box::leak(Box::new(RetiredEngines::new()))
+    crate::sync::explored::lazy_static! {
+        static ref ALL: RetiredEngines<Box<dyn Retired + Send>> = RetiredEngines::new();
+    }
+    &ALL
 }
 
 impl Retired for Box<dyn Retired + Send> {

@@ -15,7 +15,7 @@ pub(super) mod berths;
 mod by_hand;
 pub(super) mod driven;
 mod lifecycle;
-pub(super) mod seat;
+pub(crate) mod seat;
 pub(super) mod shard_worker;
 pub(crate) mod status;
 mod worker;

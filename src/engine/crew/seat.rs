@@ -104,7 +104,7 @@ impl Drop for Inside<'_> {
 /// Nobody waits here, and no wake relies on another thread's, which may have stopped before its call: each clones the
 /// waker and calls its own clone. The lock is only ever tried.
 #[derive(Default)]
-struct TaskWaker {
+pub(crate) struct TaskWaker {
     waker: RwLock<Option<Waker>>,
     /// A wake has found that the waker was being replaced.
     missed: AtomicBool,
@@ -122,7 +122,7 @@ impl TaskWaker {
     }
 
     /// Wakes the task; returns whether its waker did not panic.
-    fn wake(&self) -> bool {
+    pub(crate) fn wake(&self) -> bool {
         let found = self.get().or_else(|| {
             // ORDERING: AcqRel, pairs with the one in `set`: either that sees the flag and wakes, or this sees that the
             // waker has been replaced. [P41]
@@ -137,7 +137,7 @@ impl TaskWaker {
         }
     }
 
-    fn set(&self, waker: &Waker) {
+    pub(crate) fn set(&self, waker: &Waker) {
         if let Ok(present) = self.waker.try_read() {
             if present.as_ref().is_some_and(|it| it.will_wake(waker)) {
                 return;
