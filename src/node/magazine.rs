@@ -164,10 +164,6 @@ impl Depot {
         // ORDERING: Relaxed, as in `end`: the number alone is the result.
         let first = self.fresh.fetch_add(u64::from(CAPACITY), Ordering::Relaxed);
         let count = self.limit.saturating_sub(first).min(u64::from(CAPACITY)) as u32;
-        if count == 0 {
-            // ORDERING: Relaxed: keeps the counter from wandering off when the table is full.
-            self.fresh.fetch_sub(u64::from(CAPACITY), Ordering::Relaxed);
-        }
         (first as u32, count)
     }
 }

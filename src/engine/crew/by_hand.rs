@@ -89,11 +89,8 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn borrow(&self, shard: usize) -> Result<ShardWorker<T>, TurnError> {
         let mut state = self.berths.lock();
         loop {
+            // Not after a shutdown, which has given it to a worker.
             self.still_turns(shard)?;
-            if matches!(self.drive, Drive::Workers) && !self.seats[shard].is_driven() {
-                // A shutdown has given it to a worker.
-                return Err(TurnError::Stopped);
-            }
             if let Some(shard) = state.berths[shard].take() {
                 return Ok(shard);
             }
@@ -117,9 +114,8 @@ impl<T: Send + 'static> Inner<T> {
         let number = shard.shard;
         state.berths[number].put(shard);
         self.berths.notify();
-        // Claimed after a shutdown has begun, it is a worker's all the same.
-        if !(by_hand || turns_on && self.seats[number].is_driven()) {
-            self.seats[number].set_driven(false);
+        if !(by_hand || self.seats[number].is_driven()) {
+            // A shutdown has begun meanwhile.
             self.hand_over(state, number);
         }
     }

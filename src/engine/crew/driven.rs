@@ -3,7 +3,6 @@
 //! Between two turns the shard lies idle in its berth. So a stop finds it there and waits for no task, and a worker can
 //! take it over when the task is gone.
 
-use super::status::EnginePhase;
 use super::worker;
 use crate::contain;
 use crate::engine::inner::{EngineOwner, Inner, ShardWorker};
@@ -135,9 +134,6 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn lend(&self, shard: ShardWorker<T>) -> Option<ShardWorker<T>> {
         let (number, seat) = (shard.shard, &self.seats[shard.shard]);
         let mut state = self.berths.lock();
-        if self.status.phase() > EnginePhase::Started || !seat.is_driven() {
-            return Some(shard);
-        }
         shard
             .owner
             .handle

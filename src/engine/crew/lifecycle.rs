@@ -86,10 +86,9 @@ impl<T> Inner<T> {
         self.status.set(phase);
         self.stop_if_ended(&state);
         self.seats.iter().for_each(|seat| seat.set_driven(false));
-        // A worker that waits for its shard takes it itself, and fires what the phase asks for.
-        let ends_here = |it: &&mut Berth<_>| phase == EnginePhase::Stopped || !it.has_worker;
-        let berths = state.berths.iter_mut().filter(ends_here);
-        let idle: Vec<_> = berths.filter_map(Berth::take).collect();
+        // A worker that waits for its shard takes it itself.
+        let without = state.berths.iter_mut().filter(|it| !it.has_worker);
+        let idle: Vec<_> = without.filter_map(Berth::take).collect();
         self.berths.notify();
         drop(state);
         self.request_turns();
