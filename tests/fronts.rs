@@ -1,12 +1,12 @@
 //! One vocabulary: the same code compiled against every front.
 //!
-//! A front either knows the time (an engine, a remote) or is told it (an event loop's timer, a local one): then
-//! `now` is the first argument of every call. That, and the engine's `schedule_key` beside the `schedule` that
-//! gives a handle, is all that differs, as `front!` shows.
+//! `support/hand.rs` says what differs: who knows the time, and the engine's `schedule_key` beside the `schedule` that
+//! gives a handle.
 
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "support"]
 mod support {
+    pub(crate) mod hand;
     pub(crate) mod random;
     pub(crate) mod setup;
 }
@@ -24,6 +24,7 @@ mod swapped;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::hand::Hand;
 use support::setup::{Fired, HOUR, one_shard, recording};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, LoopTimer,
@@ -54,57 +55,67 @@ fn standing() -> ManualClock {
 
 /// A timer of any front, which is told `NOW` where it must be told the time.
 trait Front {
-    fn arm(&mut self, when: When, id: u64) -> Key<u64>;
-    fn arm_periodic(&mut self, first: When, period: Period) -> Key<u64>;
-    fn move_to(&mut self, key: Key<u64>, when: When) -> bool;
-    fn cancel(&mut self, key: Key<u64>) -> Option<u64>;
-    /// The deadline, if the timer is pending.
-    fn deadline(&self, key: Key<u64>) -> Option<Time>;
+    fn hand(&mut self) -> &mut dyn Hand<u64>;
     /// Fires what is due by `NOW`.
     fn fire(&mut self) -> Vec<Expired<u64>>;
+
+    fn arm(&mut self, when: When, id: u64) -> Key<u64> {
+        self.hand().arm(NOW, when, id).unwrap()
+    }
+    fn arm_periodic(&mut self, first: When, period: Period) -> Key<u64> {
+        self.hand().arm_periodic(NOW, first, period, 1).unwrap()
+    }
+    fn move_to(&mut self, key: Key<u64>, when: When) -> bool {
+        self.hand().move_to(NOW, key, when)
+    }
+    fn cancel(&mut self, key: Key<u64>) -> Option<u64> {
+        self.hand().cancel(key)
+    }
+    fn deadline(&mut self, key: Key<u64>) -> Option<Time> {
+        self.hand().deadline(key)
+    }
 }
 
-macro_rules! front {
-    ($name:ident($($part:ty),+), $it:ident => $timer:expr, $arm:ident, [$($now:expr)?], $fire:expr) => {
-        struct $name($($part),+);
+struct Engine(Timer<u64>, Fired);
 
-        impl Front for $name {
-            fn arm(&mut self, when: When, id: u64) -> Key<u64> {
-                let $it = self;
-                $timer.$arm($($now,)? when, id).unwrap()
-            }
-            fn arm_periodic(&mut self, first: When, period: Period) -> Key<u64> {
-                let $it = self;
-                $timer.schedule_periodic($($now,)? first, period, 1).unwrap()
-            }
-            fn move_to(&mut self, key: Key<u64>, when: When) -> bool {
-                let $it = self;
-                $timer.reschedule($($now,)? key, when).moved()
-            }
-            fn cancel(&mut self, key: Key<u64>) -> Option<u64> {
-                let $it = self;
-                $timer.cancel(key).into_payload()
-            }
-            fn deadline(&self, key: Key<u64>) -> Option<Time> {
-                let $it = self;
-                assert_eq!($timer.is_pending(key), $timer.deadline(key).is_some());
-                $timer.deadline(key)
-            }
-            fn fire(&mut self) -> Vec<Expired<u64>> {
-                let $it = self;
-                $fire
-            }
-        }
-    };
+impl Front for Engine {
+    fn hand(&mut self) -> &mut dyn Hand<u64> {
+        &mut self.0
+    }
+    fn fire(&mut self) -> Vec<Expired<u64>> {
+        self.0.turn().unwrap();
+        self.1.take()
+    }
 }
 
-front!(Engine(Timer<u64>, Fired), it => it.0, schedule_key, [], {
-    it.0.turn().unwrap();
-    it.1.take()
-});
-front!(Loop(EventLoopTimer<u64>), it => it.0, schedule, [NOW], fired_by(&mut it.0));
-front!(Remotely(Remote<u64>, EventLoopTimer<u64>), it => it.0, schedule, [], fired_by(&mut it.1));
-front!(Local(LocalTimer<u64>), it => it.0, schedule, [NOW], fired_by(&mut it.0));
+impl Front for EventLoopTimer<u64> {
+    fn hand(&mut self) -> &mut dyn Hand<u64> {
+        self
+    }
+    fn fire(&mut self) -> Vec<Expired<u64>> {
+        fired_by(self)
+    }
+}
+
+struct Remotely(Remote<u64>, EventLoopTimer<u64>);
+
+impl Front for Remotely {
+    fn hand(&mut self) -> &mut dyn Hand<u64> {
+        &mut self.0
+    }
+    fn fire(&mut self) -> Vec<Expired<u64>> {
+        fired_by(&mut self.1)
+    }
+}
+
+impl Front for LocalTimer<u64> {
+    fn hand(&mut self) -> &mut dyn Hand<u64> {
+        self
+    }
+    fn fire(&mut self) -> Vec<Expired<u64>> {
+        fired_by(self)
+    }
+}
 
 fn fired_by(timer: &mut impl LoopTimer<Payload = u64>) -> Vec<Expired<u64>> {
     let mut fired = Vec::new();
@@ -118,9 +129,9 @@ fn fronts(tick: Duration) -> [Box<dyn Front>; 4] {
     let driven = event_loop(tick, standing());
     [
         Box::new(Engine(engine, fired)),
-        Box::new(Loop(event_loop(tick, standing()))),
+        Box::new(event_loop(tick, standing())),
         Box::new(Remotely(driven.remote(), driven)),
-        Box::new(Local(LocalTimer::new(tick).unwrap())),
+        Box::new(LocalTimer::new(tick).unwrap()),
     ]
 }
 

@@ -20,6 +20,7 @@ mod support {
     pub(crate) mod choices;
     pub(crate) mod engine_manual;
     pub(crate) mod engine_threads;
+    pub(crate) mod hand;
     pub(crate) mod ledger;
     pub(crate) mod properties;
     pub(crate) mod random;

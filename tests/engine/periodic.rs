@@ -1,6 +1,7 @@
 //! Periodic timers on every front: one table of steps and interruptions, the policies; and, on the engine, what users'
 //! code does around a call: payloads that lock and panic, clocks and wakers that cancel.
 
+use crate::support::hand::Hand;
 use crate::support::setup::{HOUR, ms, one_shard, rate, us};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,54 +13,12 @@ use tickwheel::{
     Period, Remote, Settings, Time, Timer, TimerTask, WeakTimer, WheelKind,
 };
 
-/// What a test does with a timer: from outside, within a handler, or within a payload's `Clone`.
-trait Hand {
-    /// `None` if the timer is refused.
-    fn start(&mut self, first: Duration, period: Period, load: Load) -> Option<Key<Load>>;
-    fn cancel(&mut self, key: Key<Load>) -> bool;
-    fn move_to(&mut self, key: Key<Load>, to: Time) -> bool;
-    /// The deadline, if the timer is pending.
-    fn deadline(&self, key: Key<Load>) -> Option<Time>;
-    fn pending(&self) -> usize;
-}
-
-macro_rules! hand {
-    ($type:ty, |$timer:ident| [$($now:expr)?]) => {
-        impl Hand for $type {
-            fn start(&mut self, first: Duration, period: Period, load: Load) -> Option<Key<Load>> {
-                let $timer = self;
-                $timer.schedule_periodic($($now,)? first, period, load).ok()
-            }
-            fn cancel(&mut self, key: Key<Load>) -> bool {
-                Self::cancel(self, key).into_payload().is_some_and(|load| !load.is_copy)
-            }
-            fn move_to(&mut self, key: Key<Load>, to: Time) -> bool {
-                let $timer = self;
-                $timer.reschedule($($now,)? key, to).moved()
-            }
-            fn deadline(&self, key: Key<Load>) -> Option<Time> {
-                let deadline = Self::deadline(self, key);
-                assert_eq!(deadline.is_some(), self.is_pending(key));
-                deadline
-            }
-            fn pending(&self) -> usize {
-                Self::pending(self)
-            }
-        }
-    };
-}
-
-hand!(Timer<Load>, |timer| []);
-hand!(Remote<Load>, |timer| []);
-hand!(EventLoopTimer<Load>, |timer| [timer.now()]);
-// It is told points in time only, or delays from the beginning.
-hand!(LocalTimer<Load>, |timer| [Time::ZERO]);
-
 /// A timer of one kind on the script's clock.
 trait Front {
-    fn hand(&mut self) -> &mut dyn Hand;
+    /// What is done from outside and within a handler.
+    fn hand(&mut self) -> &mut dyn Hand<Load>;
     /// The same timers for code that runs while the front is borrowed, where there is such a way.
-    fn other(&self) -> Option<Box<dyn Hand + Send>>;
+    fn other(&self) -> Option<Box<dyn Hand<Load> + Send>>;
     /// Runs what is due, until nothing is.
     fn run(&mut self);
     /// Timers scheduled, timers fired and panics, where they are counted.
@@ -68,7 +27,7 @@ trait Front {
     fn end(self: Box<Self>) -> usize;
 }
 
-type Act = Box<dyn FnOnce(&mut dyn Hand) + Send>;
+type Act = Box<dyn FnOnce(&mut dyn Hand<Load>) + Send>;
 
 /// What happens in a test, and what is to happen once in its course.
 #[derive(Default)]
@@ -86,7 +45,7 @@ impl Script {
         millis(self.clock.now())
     }
 
-    fn call(&self, hand: &mut dyn Hand, expired: &Expired<Load>) {
+    fn call(&self, hand: &mut dyn Hand<Load>, expired: &Expired<Load>) {
         assert!(
             expired.payload.is_copy,
             "what the timer was given stays with it"
@@ -136,11 +95,11 @@ impl Drop for Load {
 struct Engine(Timer<Load>, Drive);
 
 impl Front for Engine {
-    fn hand(&mut self) -> &mut dyn Hand {
+    fn hand(&mut self) -> &mut dyn Hand<Load> {
         &mut self.0
     }
 
-    fn other(&self) -> Option<Box<dyn Hand + Send>> {
+    fn other(&self) -> Option<Box<dyn Hand<Load> + Send>> {
         Some(Box::new(self.0.clone()))
     }
 
@@ -175,15 +134,15 @@ struct Polled<L> {
     script: Arc<Script>,
 }
 
-impl<L: Hand + LoopTimer<Payload = Load> + 'static> Front for Polled<L> {
-    fn hand(&mut self) -> &mut dyn Hand {
+impl<L: Hand<Load> + LoopTimer<Payload = Load> + 'static> Front for Polled<L> {
+    fn hand(&mut self) -> &mut dyn Hand<Load> {
         match &mut self.remote {
             Some(remote) if self.remotely => remote,
             _ => &mut self.timer,
         }
     }
 
-    fn other(&self) -> Option<Box<dyn Hand + Send>> {
+    fn other(&self) -> Option<Box<dyn Hand<Load> + Send>> {
         self.remote.clone().map(|remote| Box::new(remote) as _)
     }
 
@@ -299,16 +258,38 @@ enum By {
 }
 
 impl By {
-    fn act(self, hand: &mut dyn Hand, key: Key<Load>) {
+    fn act(self, hand: &mut dyn Hand<Load>, key: Key<Load>) {
         match self {
             Self::Cancel => {
-                assert!(hand.deadline(key).is_some() && hand.cancel(key) && !hand.cancel(key));
-                assert!(!hand.move_to(key, at(1000)));
+                assert!(hand.deadline(key).is_some() && cancel(hand, key) && !cancel(hand, key));
+                assert!(!move_to(hand, key, 1000));
             }
-            Self::MoveTo(to) => assert!(hand.pending() == 1 && hand.move_to(key, at(to))),
+            Self::MoveTo(to) => assert!(hand.pending() == 1 && move_to(hand, key, to)),
             Self::Panic => panic!("by the script"),
         }
     }
+}
+
+/// Returns whether the cancel has won, and the payload is what the timer was given.
+fn cancel(hand: &mut dyn Hand<Load>, key: Key<Load>) -> bool {
+    hand.cancel(key).is_some_and(|load| !load.is_copy)
+}
+
+/// Moves a timer to a point in time, for which no front asks what time it is.
+fn move_to(hand: &mut dyn Hand<Load>, key: Key<Load>, to: u64) -> bool {
+    hand.move_to(Time::ZERO, key, at(to).into())
+}
+
+/// Starts a periodic timer; `None` if it is refused.
+fn start(
+    script: &Arc<Script>,
+    front: &mut dyn Front,
+    first: Duration,
+    period: Period,
+) -> Option<Key<Load>> {
+    let load = Load::new(script, false);
+    let now = script.clock.now();
+    front.hand().arm_periodic(now, first.into(), period, load)
 }
 
 /// A timer that is first called after 10 ms and then every 10 ms is interrupted: for which deadlines it is called.
@@ -342,9 +323,7 @@ fn interrupted(
     if step == Step::InClone && by != By::Panic && other.is_none() {
         return false;
     }
-    let start =
-        |front: &mut dyn Front| front.hand().start(ms(10), period, Load::new(script, false));
-    let key = start(front).expect("there is room for one");
+    let key = start(script, front, ms(10), period).expect("there is room for one");
     assert_eq!(front.hand().deadline(key), Some(at(10)));
     let mut calls = run_to(script, front, 15);
     match step {
@@ -389,10 +368,10 @@ fn interrupted(
         assert!(panics == u64::from(by == By::Panic) || (step, by) == (Step::InCall, By::Panic));
     }
     // It keeps its permit between periods, and gives it back however it ends.
-    let another = start(front);
+    let another = start(script, front, ms(10), period);
     assert_eq!(another.is_some(), !lives, "there is room for one");
-    assert!(another.is_none_or(|key| front.hand().cancel(key)));
-    assert!(!lives || !cancels || front.hand().cancel(key));
+    assert!(another.is_none_or(|key| cancel(front.hand(), key)));
+    assert!(!lives || !cancels || cancel(front.hand(), key));
     true
 }
 
@@ -438,10 +417,7 @@ fn missed_periods_are_skipped_delayed_or_made_up_for() {
     ];
     for (period, expected) in policies {
         for (script, mut front) in fronts() {
-            front
-                .hand()
-                .start(ms(10), period, Load::new(&script, false))
-                .unwrap();
+            start(&script, &mut *front, ms(10), period).unwrap();
             assert_eq!(run_to(&script, &mut *front, 10), [(10, 10)]);
             script.clock.advance(ms(37));
             front.run();
@@ -481,10 +457,7 @@ fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
 #[test]
 fn a_fixed_delay_starts_when_the_handler_has_ended() {
     for (script, mut front) in fronts().take(4) {
-        front
-            .hand()
-            .start(ms(10), pause(ms(10)), Load::new(&script, false))
-            .unwrap();
+        start(&script, &mut *front, ms(10), pause(ms(10))).unwrap();
         let mut calls = Vec::new();
         for next in [10, 45, 80] {
             let clock = script.clock.clone();
@@ -504,8 +477,7 @@ fn ten_thousand_periods_do_not_drift() {
     const THIRD: u64 = 333_333_333;
     for (script, mut front) in fronts() {
         let length = Duration::from_nanos(THIRD);
-        let load = Load::new(&script, false);
-        let key = front.hand().start(length, rate(length), load).unwrap();
+        let key = start(&script, &mut *front, length, rate(length)).unwrap();
         for n in 1..=10_000 {
             let deadline = front.hand().deadline(key).unwrap();
             assert_eq!(millis(deadline), (n * THIRD).div_ceil(1_000_000));
@@ -521,11 +493,7 @@ fn ten_thousand_periods_do_not_drift() {
 fn a_payload_whose_first_clone_panics_is_refused() {
     for (script, mut front) in fronts().take(4) {
         *script.in_clone.lock().unwrap() = Some(Box::new(|| panic!("the first clone")));
-        let mut start = || {
-            front
-                .hand()
-                .start(ms(10), rate(ms(10)), Load::new(&script, false))
-        };
+        let mut start = || start(&script, &mut *front, ms(10), rate(ms(10)));
         assert_eq!(start(), None);
         assert_eq!(script.loads.load(Ordering::SeqCst), 0);
         assert!(start().is_some(), "its permit is back");

@@ -29,24 +29,29 @@ pub(super) trait Loop: LoopTimer<Payload = u64> {
     }
 }
 
-macro_rules! over_wheels {
-    ($timer:ty, $settings:ident => $build:expr) => {
-        impl Loop for $timer {
-            fn build($settings: Settings, _: Duration) -> Self {
-                $build.unwrap()
-            }
-            fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
-                self.schedule(now, delay, id).unwrap()
-            }
-            fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
-                self.reschedule(now, key, delay).moved()
-            }
-        }
-    };
+impl Loop for LocalTimer<u64> {
+    fn build(settings: Settings, _: Duration) -> Self {
+        settings.build_local().unwrap()
+    }
+    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
+        self.schedule(now, delay, id).unwrap()
+    }
+    fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
+        self.reschedule(now, key, delay).moved()
+    }
 }
 
-over_wheels!(LocalTimer<u64>, settings => settings.build_local());
-over_wheels!(EventLoopTimer<u64>, settings => settings.build_with_waker(|| ()));
+impl Loop for EventLoopTimer<u64> {
+    fn build(settings: Settings, _: Duration) -> Self {
+        settings.build_with_waker(|| ()).unwrap()
+    }
+    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
+        self.schedule(now, delay, id).unwrap()
+    }
+    fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
+        self.reschedule(now, key, delay).moved()
+    }
+}
 
 impl Loop for FixedTimer<u64> {
     fn build(settings: Settings, delay: Duration) -> Self {
