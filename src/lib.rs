@@ -165,7 +165,7 @@ pub use futures::{
     sleep_until, timeout, timeout_at,
 };
 pub use local::{FixedTimer, LocalTimer};
-pub use loop_timer::{Expirations, LoopTimer};
+pub use loop_timer::Expirations;
 pub use settings::Settings;
 #[cfg(feature = "threads")]
 pub use shard::{DurationHistogram, PinState, ShardStats};

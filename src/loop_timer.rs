@@ -1,11 +1,8 @@
-//! `LoopTimer`: what the timers that a loop drives have in common, above all how they fire.
-//!
-//! `poll` and `poll_with` are made of [`Expirations`]: there is one way to fire.
+//! How the timers that a loop drives fire. `poll` and `poll_with` are made of [`Expirations`]: there is one way.
 
 use crate::drive::TurnState;
-use crate::time::{Time, whole_ms};
-use crate::types::{Budget, Cancel, Expired, Key, Polled, Unfired};
-use core::time::Duration;
+use crate::time::Time;
+use crate::types::{Expired, Polled};
 
 /// A poll under way.
 #[doc(hidden)]
@@ -33,7 +30,7 @@ impl Poll {
 mod sealed {
     use super::{Expired, Poll, Polled, Time};
 
-    /// The steps of a poll.
+    /// The steps of a poll, which each timer of a loop takes in its own way.
     pub trait Steps {
         type Payload;
 
@@ -55,104 +52,6 @@ mod sealed {
 
 pub(crate) use sealed::Steps;
 
-/// A timer that a loop drives: [`EventLoopTimer`](crate::EventLoopTimer), [`LocalTimer`](crate::LocalTimer) or
-/// [`FixedTimer`](crate::FixedTimer), and nothing else.
-///
-/// The trait has the calls that all three share, for code that works on any of them. Each is described at the timers,
-/// which have the same calls without the trait.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel::{FixedTimer, LocalTimer, LoopTimer, Time};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// /// Jumps to each deadline until nothing is pending; returns the number of fired timers.
-/// fn run_all<L: LoopTimer>(timer: &mut L) -> usize {
-///     let mut fired = 0;
-///     while let Some(now) = timer.next_deadline() {
-///         fired += timer.poll(now, |_| ()).fired;
-///     }
-///     fired
-/// }
-///
-/// let mut any = LocalTimer::new(Duration::from_millis(1))?;
-/// let mut fixed = FixedTimer::with_delay(Duration::from_secs(30));
-/// for n in 0..5 {
-///     any.schedule(Time::ZERO, Duration::from_millis(n), n)?;
-///     fixed.schedule(Time::ZERO, n)?;
-/// }
-/// assert_eq!((run_all(&mut any), run_all(&mut fixed)), (5, 5));
-/// # Ok(()) }
-/// ```
-pub trait LoopTimer: sealed::Steps + Sized {
-    /// Cancels a pending timer and returns its payload.
-    fn cancel(&mut self, key: Key<Self::Payload>) -> Cancel<Self::Payload>;
-
-    /// Returns whether the timer has not ended.
-    fn is_pending(&self, key: Key<Self::Payload>) -> bool;
-
-    /// Returns when a pending timer is due.
-    fn deadline(&self, key: Key<Self::Payload>) -> Option<Time>;
-
-    /// Returns the number of pending timers.
-    fn pending(&self) -> usize;
-
-    /// Returns the keys and deadlines of all pending timers, in no particular order.
-    fn keys(&self) -> impl Iterator<Item = (Key<Self::Payload>, Time)>;
-
-    /// Takes all pending timers out, in no particular order.
-    fn drain(&mut self) -> impl Iterator<Item = Unfired<Self::Payload>>;
-
-    /// Makes room for this many more timers.
-    fn reserve(&mut self, timers: usize);
-
-    /// Changes how much one poll may do.
-    fn set_budget(&mut self, budget: Budget);
-
-    /// Returns the bytes held for timers and wheel.
-    fn held_bytes(&self) -> usize;
-
-    /// Returns when to poll next; `None` if nothing is pending.
-    fn next_deadline(&self) -> Option<Time>;
-
-    /// Returns how long the loop may sleep; `None` for ever.
-    fn poll_timeout(&self, now: Time) -> Option<Duration>;
-
-    /// Like [`poll_timeout`](Self::poll_timeout), in whole milliseconds, rounded up; -1 for ever.
-    fn poll_timeout_ms(&self, now: Time) -> i32 {
-        whole_ms(self.poll_timeout(now))
-    }
-
-    /// Returns whether no timer is pending.
-    fn is_empty(&self) -> bool {
-        self.pending() == 0
-    }
-
-    /// Drops all pending timers.
-    fn clear(&mut self) {
-        drop(self.drain());
-    }
-
-    /// Yields the timers that are due at `now`, one at a time and within the budget.
-    fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
-        Expirations::begin(self, now)
-    }
-
-    /// Fires what is due at `now`, within the budget.
-    fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<Self::Payload>)) -> Polled {
-        self.poll_with(now, |_, expired| handler(expired))
-    }
-
-    /// Like [`poll`](Self::poll), for handlers that use the timer.
-    fn poll_with(
-        &mut self,
-        now: Time,
-        handler: impl FnMut(&mut Self, Expired<Self::Payload>),
-    ) -> Polled {
-        poll_with(self, now, handler)
-    }
-}
-
 /// The answer of a poll that has done nothing.
 const NOTHING: Polled = Polled {
     fired: 0,
@@ -162,7 +61,7 @@ const NOTHING: Polled = Polled {
 /// Hands each timer that is due to `handler`, together with the timer that it was scheduled on. Inlined, so that a round
 /// in which nothing is due costs some comparisons.
 #[inline(always)]
-pub(crate) fn poll_with<F: LoopTimer>(
+pub(crate) fn poll_with<F: Steps>(
     timer: &mut F,
     now: Time,
     handler: impl FnMut(&mut F, Expired<F::Payload>),
@@ -174,7 +73,7 @@ pub(crate) fn poll_with<F: LoopTimer>(
 }
 
 #[inline(never)]
-fn fire_due<F: LoopTimer>(
+fn fire_due<F: Steps>(
     timer: &mut F,
     now: Time,
     mut handler: impl FnMut(&mut F, Expired<F::Payload>),
@@ -186,31 +85,6 @@ fn fire_due<F: LoopTimer>(
     }
     due.end()
 }
-
-/// Implements the calls of [`LoopTimer`] by those of the timer itself, which have the same names.
-macro_rules! loop_timer {
-    ($($name:ident(self: $this:ty $(, $argument:ident: $type:ty)?) -> $answer:ty;)+) => {$(
-        fn $name(self: $this $(, $argument: $type)?) -> $answer {
-            self.$name($($argument)?)
-        }
-    )+};
-    () => {
-        crate::loop_timer::loop_timer! {
-            cancel(self: &mut Self, key: Key<T>) -> Cancel<T>;
-            is_pending(self: &Self, key: Key<T>) -> bool;
-            deadline(self: &Self, key: Key<T>) -> Option<Time>;
-            pending(self: &Self) -> usize;
-            keys(self: &Self) -> impl Iterator<Item = (Key<T>, Time)>;
-            drain(self: &mut Self) -> impl Iterator<Item = Unfired<T>>;
-            reserve(self: &mut Self, timers: usize) -> ();
-            set_budget(self: &mut Self, budget: Budget) -> ();
-            held_bytes(self: &Self) -> usize;
-            next_deadline(self: &Self) -> Option<Time>;
-            poll_timeout(self: &Self, now: Time) -> Option<Duration>;
-        }
-    };
-}
-pub(crate) use loop_timer;
 
 /// The timers that are due, one at a time: what `expired(now)` of a timer gives.
 ///
@@ -248,13 +122,16 @@ pub(crate) use loop_timer;
 /// ```
 ///
 /// It must be dropped: while one exists, leaked or not, polls do nothing.
+///
+/// `F` is an [`EventLoopTimer`](crate::EventLoopTimer), a [`LocalTimer`](crate::LocalTimer) or a
+/// [`FixedTimer`](crate::FixedTimer).
 #[must_use = "timers fire as they are taken"]
-pub struct Expirations<'a, F: LoopTimer> {
+pub struct Expirations<'a, F: Steps> {
     timer: &'a mut F,
     poll: Option<Poll>,
 }
 
-impl<'a, F: LoopTimer> Expirations<'a, F> {
+impl<'a, F: Steps> Expirations<'a, F> {
     #[inline(always)]
     pub(crate) fn begin(timer: &'a mut F, now: Time) -> Self {
         let poll = if timer.is_idle(now) {
@@ -301,7 +178,7 @@ impl<'a, F: LoopTimer> Expirations<'a, F> {
     }
 }
 
-impl<F: LoopTimer> Iterator for Expirations<'_, F> {
+impl<F: Steps> Iterator for Expirations<'_, F> {
     type Item = Expired<F::Payload>;
 
     #[inline(always)]
@@ -316,7 +193,7 @@ impl<F: LoopTimer> Iterator for Expirations<'_, F> {
     }
 }
 
-impl<F: LoopTimer> Drop for Expirations<'_, F> {
+impl<F: Steps> Drop for Expirations<'_, F> {
     #[inline(always)]
     fn drop(&mut self) {
         self.end();

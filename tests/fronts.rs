@@ -7,6 +7,7 @@
 #[path = "support"]
 mod support {
     pub(crate) mod hand;
+    pub(crate) mod loop_timer;
     pub(crate) mod random;
     pub(crate) mod setup;
 }
@@ -25,10 +26,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::hand::Hand;
+use support::loop_timer::LoopTimer;
 use support::setup::{Fired, HOUR, one_shard, recording};
 use tickwheel::{
-    Budget, Builder, Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, LoopTimer,
-    ManualClock, MonotonicClock, Period, Remote, Settings, SlowHandler, Time, Timer, When,
+    Budget, Builder, Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock,
+    MonotonicClock, Period, Remote, Settings, SlowHandler, Time, Timer, When,
 };
 
 const MS: Duration = Duration::from_millis(1);

@@ -5,10 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    BootClock, Clock, EventLoopTimer, Expired, LoopTimer, ManualClock, MonotonicClock, Settings,
-    Time,
+    BootClock, Clock, EventLoopTimer, Expired, ManualClock, MonotonicClock, Settings, Time,
 };
 
+#[allow(
+    dead_code,
+    reason = "shared with other programs, each of which uses a part"
+)]
+#[path = "support/loop_timer.rs"]
+mod loop_timer;
 #[allow(
     dead_code,
     reason = "shared with other programs, each of which uses a part"
@@ -16,6 +21,7 @@ use tickwheel::{
 #[path = "support/setup.rs"]
 mod setup;
 
+use loop_timer::LoopTimer;
 use setup::{HOUR, one_shard, secs, wait_until};
 
 const MS: Duration = Duration::from_millis(1);

@@ -17,8 +17,8 @@ use std::fmt::Debug;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    BuildError, Builder, Drive, EventLoopTimer, Expired, LoopTimer, ManualClock, Settings, Time,
-    Timer, TimerTask, When,
+    BuildError, Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Time, Timer,
+    TimerTask, When,
 };
 use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
@@ -52,30 +52,44 @@ const OPERATIONS: [(&str, Operation); 25] = [
     ("remote-pair", remote_pairs),
     // A round of a loop in which nothing is due and nothing was sent.
     ("local-idle", |times| {
-        rounds(times, Settings::new().build_local(), |timer, now| {
-            _ = timer.schedule(now, DELAY, 17)
-        })
+        rounds(
+            times,
+            Settings::new().build_local(),
+            |timer, now| _ = timer.schedule(now, DELAY, 17),
+            |timer, now| timer.poll(now, none_is_due).fired,
+        )
     }),
     ("fixed-idle", |times| {
-        rounds(times, Settings::new().build_fixed(DELAY), |timer, now| {
-            _ = timer.schedule(now, 17)
-        })
+        rounds(
+            times,
+            Settings::new().build_fixed(DELAY),
+            |timer, now| _ = timer.schedule(now, 17),
+            |timer, now| timer.poll(now, none_is_due).fired,
+        )
     }),
     ("loop-idle", |times| {
-        rounds(times, a_loop(), |timer, now| {
-            _ = timer.schedule(now, DELAY, 17)
-        })
+        rounds(
+            times,
+            a_loop(),
+            |timer, now| _ = timer.schedule(now, DELAY, 17),
+            |timer, now| timer.poll(now, none_is_due).fired,
+        )
     }),
     ("loop-idle-remote", |times| {
         let remote = Cell::new(None);
-        rounds(times, a_loop(), |timer: &mut EventLoopTimer<u64>, now| {
-            remote.set(Some(timer.remote()));
-            _ = timer.schedule(now, DELAY, 17);
-        })
+        rounds(
+            times,
+            a_loop(),
+            |timer, now| {
+                remote.set(Some(timer.remote()));
+                _ = timer.schedule(now, DELAY, 17);
+            },
+            |timer, now| timer.poll(now, none_is_due).fired,
+        )
     }),
     // The same by the call without a handler.
     ("local-idle-expired", |times| {
-        rounds_by(
+        rounds(
             times,
             Settings::new().build_local(),
             |timer, now| _ = timer.schedule(now, DELAY, 17),
@@ -83,7 +97,7 @@ const OPERATIONS: [(&str, Operation); 25] = [
         )
     }),
     ("loop-idle-expired", |times| {
-        rounds_by(
+        rounds(
             times,
             a_loop(),
             |timer, now| _ = timer.schedule(now, DELAY, 17),
@@ -266,19 +280,9 @@ fn a_loop() -> Result<EventLoopTimer<u64>, BuildError> {
         .build_with_waker(|| ())
 }
 
-/// Polls so often while nothing is due; `schedule` makes one of a thousand residents.
-fn rounds<L: LoopTimer>(
-    times: usize,
-    timer: Result<L, BuildError>,
-    schedule: impl Fn(&mut L, Time),
-) {
-    rounds_by(times, timer, schedule, |timer, now| {
-        timer.poll(now, |_| unreachable!("nothing is due")).fired
-    });
-}
-
-/// Like [`rounds`], where `poll` fires what is due and returns how many.
-fn rounds_by<L: LoopTimer>(
+/// Polls so often while nothing is due; `schedule` makes one of a thousand residents, `poll` fires what is due and
+/// returns how many.
+fn rounds<L>(
     times: usize,
     timer: Result<L, BuildError>,
     schedule: impl Fn(&mut L, Time),
@@ -291,6 +295,11 @@ fn rounds_by<L: LoopTimer>(
         now = now + Duration::from_nanos(100);
         black_box(poll(&mut timer, now));
     }
+}
+
+/// The handler of such a poll.
+fn none_is_due<T>(_: Expired<T>) {
+    unreachable!("nothing is due")
 }
 
 fn timeouts(times: usize, has_remote: bool) {

@@ -28,6 +28,7 @@ mod support {
     pub mod fixed_model;
     pub(crate) mod ledger;
     pub mod local_model;
+    pub(crate) mod loop_timer;
     pub(crate) mod random;
     pub mod shard_model;
     pub(crate) mod ticks;

@@ -3,7 +3,7 @@
 use super::remote::Remote;
 use crate::contain;
 use crate::engine::TimerTask;
-use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer, poll_with};
+use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
 use crate::settings::Settings;
 use crate::shard::{Owner, ShardStats, Turn};
 use crate::time::{
@@ -448,10 +448,6 @@ impl EventLoopTimer<TimerTask> {
     ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
         self.schedule(now, when, TimerTask::new(run))
     }
-}
-
-impl<T: Send + 'static> LoopTimer for EventLoopTimer<T> {
-    loop_timer!();
 }
 
 impl<T: Send + 'static> Steps for EventLoopTimer<T> {

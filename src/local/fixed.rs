@@ -7,7 +7,7 @@ use super::node::drop_payload;
 use super::queue::Queue;
 use super::table::Table;
 use crate::drive::TurnState;
-use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer, poll_with};
+use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
 use crate::settings::Settings;
 use crate::state::Phase;
 use crate::time::{MonotonicNow, Time, whole_ms};
@@ -320,10 +320,6 @@ impl<T> FixedTimer<T> {
     pub fn expired(&mut self, now: Time) -> Expirations<'_, Self> {
         Expirations::begin(self, now)
     }
-}
-
-impl<T> LoopTimer for FixedTimer<T> {
-    loop_timer!();
 }
 
 impl<T> Steps for FixedTimer<T> {

@@ -2,10 +2,9 @@
 
 use super::table::Due;
 use super::timer::LocalTimer;
-use crate::loop_timer::{Expirations, LoopTimer, Poll, Steps, loop_timer, poll_with};
+use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
 use crate::time::{Clock, Time, read_quietly};
-use crate::types::{Budget, Cancel, Expired, Key, Polled, Unfired};
-use core::time::Duration;
+use crate::types::{Expired, Key, Polled};
 
 impl<T> LocalTimer<T> {
     /// Fires what is due at `now`, in the order of deadlines, within the budget.
@@ -177,10 +176,6 @@ impl<T, C: Clock + ?Sized> Drop for Call<'_, '_, T, C> {
             self.due.timer().rest(ended);
         }
     }
-}
-
-impl<T> LoopTimer for LocalTimer<T> {
-    loop_timer!();
 }
 
 impl<T> Steps for LocalTimer<T> {

@@ -22,6 +22,7 @@ mod support {
     pub(crate) mod engine_threads;
     pub(crate) mod hand;
     pub(crate) mod ledger;
+    pub(crate) mod loop_timer;
     pub(crate) mod properties;
     pub(crate) mod random;
     pub(crate) mod setup;

@@ -2,6 +2,7 @@
 //! code does around a call: payloads that lock and panic, clocks and wakers that cancel.
 
 use crate::support::hand::Hand;
+use crate::support::loop_timer::LoopTimer;
 use crate::support::setup::{HOUR, ms, one_shard, rate, us};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,8 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, LoopTimer, ManualClock, MissedTicks,
-    Period, Remote, Settings, Time, Timer, TimerTask, WeakTimer, WheelKind,
+    Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period,
+    Remote, Settings, Time, Timer, TimerTask, WeakTimer, WheelKind,
 };
 
 /// A timer of one kind on the script's clock.

@@ -1,13 +1,14 @@
 //! What the timers that a loop drives have in common: each test runs on all kinds of them.
 
 use super::{MS, NOW, event_loop, standing};
+use crate::support::loop_timer::{Due, LoopTimer};
 use crate::support::setup::HOUR;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    Budget, EventLoopTimer, FixedTimer, Key, LocalTimer, LoopTimer, Period, ScheduleErrorKind,
-    Settings, Time, WheelKind,
+    Budget, EventLoopTimer, FixedTimer, Key, LocalTimer, Period, ScheduleErrorKind, Settings, Time,
+    WheelKind,
 };
 
 /// A kind of loop timer.

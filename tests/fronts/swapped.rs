@@ -1,11 +1,12 @@
 //! Handlers that put another timer in the place of the one that polls them, which they must not: memory stays safe.
 
 use super::{MS, NOW};
+use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use std::mem::swap;
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::{FixedTimer, LoopTimer, Period, Settings, Time};
+use tickwheel::{FixedTimer, Period, Settings, Time};
 
 type Payload = Arc<()>;
 

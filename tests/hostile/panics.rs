@@ -8,8 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, LoopTimer,
-    PanicReport, Settings, StopError, Time, Timer, TimerTask, executor_fn,
+    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, PanicReport,
+    Settings, StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// What bombs have in common.
@@ -148,7 +148,7 @@ fn with_the_rest_of_a_drain(fuse: &Arc<Fuse>) {
     for clear in [true, false] {
         (0..5).for_each(|_| _ = timer.schedule(now, HOUR, fuse.bomb()).unwrap());
         if clear {
-            LoopTimer::clear(&mut timer);
+            timer.clear();
         } else {
             let mut drain = timer.drain();
             let first = drain.next();

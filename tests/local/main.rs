@@ -16,6 +16,7 @@ mod support {
     pub(crate) mod fixed_model;
     pub(crate) mod ledger;
     pub(crate) mod local_model;
+    pub(crate) mod loop_timer;
     pub(crate) mod properties;
     pub(crate) mod random;
     pub(crate) mod ticks;

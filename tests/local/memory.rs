@@ -1,10 +1,11 @@
 //! What local timers allocate, and what they hold.
 
 use crate::support::allocations::allocations;
+use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use std::time::Duration;
 use tickwheel::{
-    Budget, FixedTimer, Key, LocalTimer, LoopTimer, MissedTicks, Period, Settings, Time, WheelKind,
+    Budget, FixedTimer, Key, LocalTimer, MissedTicks, Period, Settings, Time, WheelKind,
 };
 
 fn timers() -> [LocalTimer<u64>; 2] {

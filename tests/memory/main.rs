@@ -15,6 +15,7 @@
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
+    pub(crate) mod loop_timer;
     pub(crate) mod random;
     pub(crate) mod setup;
     #[cfg(target_os = "linux")]

@@ -6,6 +6,7 @@
 
 use crate::allocator::refusing_from;
 use crate::children::in_a_process_of_its_own;
+use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use crate::support::setup::{ms, rate, secs};
 use crate::{by_hand, engine};
@@ -15,8 +16,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
 use tickwheel::{
-    EventLoopTimer, FixedTimer, Key, LocalTimer, LoopTimer, ManualClock, ScheduleError,
-    ScheduleErrorKind, Settings, Time, Timer, WheelKind,
+    EventLoopTimer, FixedTimer, Key, LocalTimer, ManualClock, ScheduleError, ScheduleErrorKind,
+    Settings, Time, Timer, WheelKind,
 };
 
 const DELAY: Duration = secs(1);

@@ -5,13 +5,14 @@ use super::choices::{
     Act, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, Wheel, budget, weighted,
 };
 use super::ledger::Payload;
+use super::loop_timer::LoopTimer;
 use super::ticks::{Rhythm, Ticks, later};
 use arbitrary::Arbitrary;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tickwheel::{
-    Budget, Cancel, Expired, Key, LocalTimer, LoopTimer, ManualClock, Period, Polled, Reschedule,
-    Time, Unfired, When,
+    Budget, Cancel, Expired, Key, LocalTimer, ManualClock, Period, Polled, Reschedule, Time,
+    Unfired, When,
 };
 
 /// What the fuzzer chooses.
