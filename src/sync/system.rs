@@ -82,14 +82,27 @@ pub(crate) fn membarrier(command: c_int) -> io::Result<()> {
 
 /// Returns the time since the machine was started, while it was suspended included.
 pub(crate) fn since_boot() -> Duration {
+    Duration::from_nanos(clock_ns(libc::CLOCK_BOOTTIME))
+}
+
+/// Returns the monotonic clock's nanoseconds.
+#[inline]
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+#[inline(always)]
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the kernel writes the time there.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
-    // Neither is negative: the clock begins at zero.
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    // Neither is negative: the clock begins at zero. It wraps after 584 years.
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
 }
 
 /// Returns the bytes of a page.

@@ -23,6 +23,7 @@ const LINES: &[(usize, &str)] = &[
     ),
     (12, "a drain that is resumed without a fence"),
     (97, "a poll with nothing to do returns at once"),
+    (24, "a reading of the clock without Instant"),
     (22, "calls of FixedTimer that are not those of a LocalTimer"),
 ];
 
