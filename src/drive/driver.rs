@@ -354,20 +354,6 @@ impl Driver {
         self.wheel.next_deadline().into_iter().chain(in_log).min()
     }
 
-    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there;
-    /// `u64::MAX` for never. O(1).
-    #[inline]
-    pub(crate) fn next_tick(&self) -> u64 {
-        if let Some(next) = self.known_next() {
-            return next;
-        }
-        let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
-        if waiting {
-            return 0;
-        }
-        self.first().unwrap_or(u64::MAX)
-    }
-
     /// Entries in log and wheel.
     #[inline]
     pub(super) fn inserted(&self) -> u64 {
@@ -409,6 +395,20 @@ impl Driver {
 /// The methods that a shard needs and a local timer does not.
 #[cfg(feature = "threads")]
 impl Driver {
+    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there;
+    /// `u64::MAX` for never. O(1).
+    #[inline]
+    pub(crate) fn next_tick(&self) -> u64 {
+        if let Some(next) = self.known_next() {
+            return next;
+        }
+        let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
+        if waiting {
+            return 0;
+        }
+        self.first().unwrap_or(u64::MAX)
+    }
+
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
     /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
     pub(crate) fn begin_sweep(&mut self) {
