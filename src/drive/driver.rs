@@ -234,10 +234,11 @@ impl Driver {
                 }
             }
             if !self.refill(store, turn.now, &mut turn.left) {
-                let next = self.first().unwrap_or(u64::MAX);
-                turn.cut_short = next <= turn.now;
+                let next = self.first();
+                // With nothing left it is not, also at the last tick, at which a shutdown fires everything.
+                turn.cut_short = next.is_some_and(|next| next <= turn.now);
                 if !turn.cut_short && self.deferred.entries.is_empty() {
-                    self.rest(next);
+                    self.rest(next.unwrap_or(u64::MAX));
                 }
                 return None;
             }
