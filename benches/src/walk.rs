@@ -5,23 +5,27 @@
 //! cargo run -p tickwheel-benches --bin walk -- turn     # the functions of one walk, file by file
 //! ```
 //!
-//! It tells how much a reader must open to follow a timer, for information: no count is a limit. Without optimisation a function is one even
-//! where a release build folds it into its caller; only what is `#[inline(always)]` does not count. Closures count, and
-//! all copies of a generic function are one.
+//! It tells how much a reader must open to follow a timer, for information: no count is a limit. Without optimisation a
+//! function is one even where a release build folds it into its caller; only what is `#[inline(always)]` does not count.
+//! Closures count, and all copies of a generic function are one.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use tickwheel::{Builder, Drive, Expired, LocalTimer, ManualClock, Time, Timer};
 use tickwheel_benches::process::{Failure, arguments, find, output, under_valgrind};
+
+/// The walk that happens on a worker's thread, below the function of its loop.
+const WORKER: &str = "worker";
 
 const MS: Duration = Duration::from_millis(1);
 
 /// A walk through an engine that is turned by hand.
 type Walk = fn(&Timer<u64>, &ManualClock);
 
-const WALKS: [(&str, Walk); 5] = [
+const WALKS: [(&str, Walk); 6] = [
     ("schedule-key", |timer, _| {
         _ = walked(|| timer.schedule_key(MS, 2))
     }),
@@ -34,6 +38,20 @@ const WALKS: [(&str, Walk); 5] = [
         timer.schedule_key(MS, 2).expect("there is room");
         clock.advance(2 * MS);
         assert_eq!(walked(|| timer.turn()), Ok(1));
+    }),
+    // All that a worker does from its start to its end: it sleeps, is woken, fires one timer, and sleeps.
+    (WORKER, |_, _| {
+        let (fired, fires) = channel();
+        let timer = Builder::new()
+            .shards(1)
+            .build_with(move |expired: Expired<u64>| _ = fired.send(expired.payload))
+            .expect("the settings are valid");
+        timer.start().expect("there is a thread");
+        timer.wait_idle();
+        timer.schedule_key(MS, 2).expect("there is room");
+        assert_eq!(fires.recv(), Ok(2));
+        timer.wait_idle();
+        assert!(timer.stop().is_ok_and(|left| left.is_empty()));
     }),
     // One timer is pending.
     ("stop", |timer, _| {
@@ -102,12 +120,12 @@ fn main() -> Result<(), Failure> {
 fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
     let counts = tempfile::NamedTempFile::new()?;
     let out = format!("--callgrind-out-file={}", counts.path().display());
-    let only = [
-        "--tool=callgrind",
-        "--toggle-collect=walk::walked*",
-        "--compress-strings=no",
-        &out,
-    ];
+    let from = if name == WORKER {
+        "--toggle-collect=tickwheel::engine::crew::worker::drive"
+    } else {
+        "--toggle-collect=walk::walked*"
+    };
+    let only = ["--tool=callgrind", from, "--compress-strings=no", &out];
     output(&mut under_valgrind(&only, &["--child", name]))?;
     let counts = std::fs::read_to_string(counts.path())?;
     let src = Path::new(env!("CARGO_MANIFEST_DIR"))
