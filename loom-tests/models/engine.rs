@@ -59,11 +59,11 @@ impl Peer {
             nominal: Time::from_nanos(first * 2),
             tick: first,
         };
-        let course = Recurrence::new(first, every, TickRate::new(2));
+        let recurrence = Recurrence::new(first, every, TickRate::new(2));
         let repeat = Repeat {
             payload: self.ledger.payload(id),
             clone: Payload::clone,
-            course,
+            recurrence,
         };
         accepted(self.handle.producer(0).schedule_periodic(repeat), id)
     }

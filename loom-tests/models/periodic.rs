@@ -31,11 +31,11 @@ fn repeat(payload: Payload) -> Repeat<Payload> {
         nominal: Time::from_nanos(FIRST * TICK),
         tick: FIRST,
     };
-    let course = Recurrence::new(first, period, TickRate::new(TICK));
+    let recurrence = Recurrence::new(first, period, TickRate::new(TICK));
     Repeat {
         payload,
         clone: Payload::clone,
-        course,
+        recurrence,
     }
 }
 

@@ -176,7 +176,8 @@ impl<T: Send + 'static> Inner<T> {
         payload: T,
         clone: fn(&T) -> T,
     ) -> Scheduled<T> {
-        let course = Recurrence::new(self.source.deadline(&self.rate, first), period, self.rate);
+        let recurrence =
+            Recurrence::new(self.source.deadline(&self.rate, first), period, self.rate);
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }
@@ -186,7 +187,7 @@ impl<T: Send + 'static> Inner<T> {
                 Some(producer) => producer.schedule_periodic(Repeat {
                     payload,
                     clone,
-                    course,
+                    recurrence,
                 }),
                 None => Err(ScheduleError::no_memory(payload)),
             };

@@ -91,11 +91,11 @@ impl<T: Send + 'static> Remote<T> {
     where
         T: Recurring,
     {
-        let course = Recurrence::new(self.deadline_now(first.into()), period, self.rate);
+        let recurrence = Recurrence::new(self.deadline_now(first.into()), period, self.rate);
         let repeat = Repeat {
             payload,
             clone: T::clone,
-            course,
+            recurrence,
         };
         slot::with(|slot| match self.shard.try_producer(slot) {
             Some(producer) => producer.schedule_periodic(repeat),

@@ -203,11 +203,11 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     where
         T: Recurring,
     {
-        let course = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
+        let recurrence = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
         self.owner.schedule_periodic(Repeat {
             payload,
             clone: T::clone,
-            course,
+            recurrence,
         })
     }
 

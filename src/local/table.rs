@@ -151,7 +151,7 @@ impl<T> Table<T> {
         let Some(place) = place else {
             return Err(ScheduleError::no_memory(repeat.payload));
         };
-        let (tick, repeat) = (repeat.course.tick(), place.put(repeat));
+        let (tick, repeat) = (repeat.recurrence.tick(), place.put(repeat));
         Ok(self.arm_with(|node| node.arm_periodic(tick, repeat)))
     }
 
@@ -276,7 +276,7 @@ impl<T> Table<T> {
     #[cold]
     fn restart(node: &mut Node<T>, deadline: Deadline) {
         if let Some(repeat) = node.repeat_mut() {
-            repeat.course.move_to(deadline);
+            repeat.recurrence.move_to(deadline);
         }
     }
 
@@ -288,8 +288,8 @@ impl<T> Table<T> {
     pub(super) fn renew(&mut self, index: u32, now: Time) -> Renewed<T> {
         let node = &mut self.nodes[index as usize];
         let repeat = node.repeat_mut().expect("this is what `Due::Every` says");
-        repeat.course.advance(now);
-        let (next, rests) = (repeat.course.tick(), repeat.course.rests);
+        repeat.recurrence.advance(now);
+        let (next, rests) = (repeat.recurrence.tick(), repeat.recurrence.rests);
         let deadline = node.deadline();
         node.move_to(next);
         let armed = Armed {
@@ -310,11 +310,11 @@ impl<T> Table<T> {
         let Some(node) = self.node_mut(key) else {
             return;
         };
-        let Some(Repeat { course, .. }) = node.repeat_mut() else {
+        let Some(Repeat { recurrence, .. }) = node.repeat_mut() else {
             return;
         };
-        if course.rest(ended) {
-            let next = course.tick();
+        if recurrence.rest(ended) {
+            let next = recurrence.tick();
             node.move_to(next);
         }
     }

@@ -210,12 +210,12 @@ impl<T> LocalTimer<T> {
     where
         T: Recurring,
     {
-        let course = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
-        let tick = course.tick();
+        let recurrence = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
+        let tick = recurrence.tick();
         let repeat = Repeat {
             payload,
             clone: T::clone,
-            course,
+            recurrence,
         };
         let armed = self.table.arm_periodic(repeat)?;
         self.insert_new(armed, tick)

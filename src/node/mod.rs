@@ -15,7 +15,7 @@
 //! Acquire of every later transition [P1]; between two lives of a node the magazine (and the depot's
 //! stacks, [P5]) order the last holder before the next armer.
 //!
-//! The owner of the shard writes no part of a node while it files the node's entry: the canceller's
+//! The owner of the shard writes no part of a node while it inserts the node's entry: the canceller's
 //! compare-and-swap finds the line where the producer left it.
 
 pub(crate) mod magazine;

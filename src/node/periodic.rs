@@ -53,7 +53,7 @@ impl<T> Table<T> {
         };
         // ORDERING: Relaxed: read when no other thread uses the table any more.
         self.periodic.store(true, Ordering::Relaxed);
-        let deadline = repeat.course.tick();
+        let deadline = repeat.recurrence.tick();
         let load = NodePayload::periodic(Link::new(place, repeat, template));
         Ok(Self::arm_node(
             node,
@@ -84,7 +84,7 @@ impl<T> Table<T> {
         // SAFETY: the owner is busy with the timer.
         unsafe { Self::take_over(node, link) };
         // SAFETY: as above.
-        let due = unsafe { link.own(|own| own.course.tick()) };
+        let due = unsafe { link.own(|own| own.recurrence.tick()) };
         if due <= now {
             // SAFETY: as above.
             if let Some(payload) = unsafe { link.clone_template() } {
@@ -98,7 +98,7 @@ impl<T> Table<T> {
             }
             clone_panicked();
             // SAFETY: as above.
-            unsafe { link.own(|own| own.course.skip(now)) };
+            unsafe { link.own(|own| own.recurrence.skip(now)) };
         }
         // SAFETY: as above.
         let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
@@ -129,7 +129,7 @@ impl<T> Table<T> {
                     // SAFETY: the owner is busy with the timer.
                     unsafe { Self::take_over(node, link) };
                     // SAFETY: as above.
-                    fired.deadline = unsafe { link.own(|own| own.course.tick()) };
+                    fired.deadline = unsafe { link.own(|own| own.recurrence.tick()) };
                     if fired.deadline > now {
                         // SAFETY: as above.
                         let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
@@ -158,7 +158,7 @@ impl<T> Table<T> {
         // SAFETY: the owner is busy with the timer, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: as above.
-        unsafe { link.own(|own| own.course.advance(now)) };
+        unsafe { link.own(|own| own.recurrence.advance(now)) };
         // SAFETY: as above.
         unsafe { self.let_wait(cache, index, node, link, true) }
     }
@@ -192,7 +192,7 @@ impl<T> Table<T> {
         loop {
             // Before the state changes: afterwards another thread may free the periodic state.
             // SAFETY: the owner is busy (the function's contract).
-            let due = unsafe { link.own(|own| own.course.tick()) };
+            let due = unsafe { link.own(|own| own.recurrence.tick()) };
             node.deadline.show(due);
             match node.state.finish_call(called) {
                 Finished::Waits { mark } => return Some((due, mark)),
@@ -232,7 +232,7 @@ impl<T> Table<T> {
             // A mover may not have announced this deadline yet: the mark tells it then that the owner knows.
             if node.deadline.settle(deadline) {
                 // SAFETY: the owner is busy (the function's contract).
-                return unsafe { link.own(|own| own.course.move_to_tick(deadline.tick())) };
+                return unsafe { link.own(|own| own.recurrence.move_to_tick(deadline.tick())) };
             }
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   node ---> PeriodicState  kept   what the timer was given      the thread that ends the timer takes it
-//!                    own    the template of the calls,    its owner, while it is OWNER_REF with the timer
-//!                           the course, the coming tick
+//!                    own    the template of the calls,    its owner, while it is at a call of the timer
+//!                           the recurrence, the coming tick
 //! ```
 //!
 //! The owner clones the template for each call. The template is itself a clone of what the timer was given, made when
@@ -31,7 +31,7 @@ pub(super) struct OwnerPart<T> {
     /// Cloned for each call.
     template: ManuallyDrop<T>,
     /// The node's deadline shows the tick of the coming call to other threads, unless they have moved it since.
-    pub(super) course: Recurrence,
+    pub(super) recurrence: Recurrence,
 }
 
 /// The periodic state behind a node. Plain data: the state word says who may use it, and for what.
@@ -51,11 +51,11 @@ impl<T> Link<T> {
         let Repeat {
             payload,
             clone,
-            course,
+            recurrence,
         } = repeat;
         let own = OwnerPart {
             template: ManuallyDrop::new(template),
-            course,
+            recurrence,
         };
         let state = place.put(PeriodicState {
             kept: UnsafeCell::new(ManuallyDrop::new(payload)),

@@ -188,7 +188,7 @@ impl WakeState {
     }
 
     /// Begins a drain, as the owner: every message pushed before this call, and not drained yet, will be seen by the
-    /// drain that follows; every other one notifies itself anew.
+    /// drain that follows; who pushes another one lowers the word anew.
     #[inline]
     pub(crate) fn begin_drain(&self) {
         // ORDERING: Acquire pairs with `lower` [P8].

@@ -4,8 +4,7 @@
 //!
 //! * any thread: a [`Producer`], which is a shard and the thread's part of it, schedules, cancels, moves and releases;
 //!   [`ShardHandle`] (`handle`) is what all threads share, and answers questions.
-//! * the owning thread: [`Owner`], which takes turns: `turn(now, budget)`. One, not shared, and the only place where
-//!   the wheel is touched.
+//! * the owning thread: [`Owner`], which takes turns. One, not shared, and the only place where the wheel is touched.
 //!
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!

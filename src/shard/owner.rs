@@ -495,7 +495,7 @@ impl<T> Owner<T> {
 
     /// Like [`Producer::schedule_periodic`](super::Producer::schedule_periodic), past the inbox.
     pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Scheduled<T> {
-        let deadline = repeat.course.tick();
+        let deadline = repeat.recurrence.tick();
         let armed = self.handle.of_owner().arm_periodic(repeat, false)?;
         self.insert_new(armed, deadline)
     }

@@ -239,7 +239,7 @@ impl<T> Producer<'_, T> {
 
     /// Begins a periodic timer. Lock-free; allocates once.
     pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Scheduled<T> {
-        let tick = repeat.course.tick();
+        let tick = repeat.recurrence.tick();
         let armed = self.arm_periodic(repeat, true)?;
         if let Some(payload) = self.announce(tick, armed, false) {
             return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
@@ -252,7 +252,7 @@ impl<T> Producer<'_, T> {
         let Repeat {
             payload,
             clone,
-            course,
+            recurrence,
         } = repeat;
         if let Err(kind) = self.shard.acquire_permit() {
             return Err(ScheduleError::new(kind, payload));
@@ -272,7 +272,7 @@ impl<T> Producer<'_, T> {
         let repeat = Repeat {
             payload,
             clone,
-            course,
+            recurrence,
         };
         let count = || _ = self.thread.scheduled.add(1);
         let armed = self

@@ -9,7 +9,7 @@
 //! | `clock` | [`Clock`], the contract of a clock |
 //! | `tick` | ticks, and the only rounding to them |
 //! | `period` | how a periodic timer goes on: pure arithmetic |
-//! | `repeat` | what a periodic timer repeats, and its course from one deadline to the next |
+//! | `repeat` | what a periodic timer repeats, and its recurrence: how it goes from one deadline to the next |
 //! | `when` | [`When`]: a delay, a time or an instant, as a caller says it |
 //! | `deadline` | from what a caller says to a tick; the present of a timer that is told the time |
 //! | `slack` | where a deadline may move to, if being late is no harm |

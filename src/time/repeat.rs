@@ -8,10 +8,10 @@ pub(crate) struct Repeat<T> {
     pub(crate) payload: T,
     /// `T::clone`, kept here so that only those who schedule periodic timers need a `T: Clone`.
     pub(crate) clone: fn(&T) -> T,
-    pub(crate) course: Recurrence,
+    pub(crate) recurrence: Recurrence,
 }
 
-/// The course of a periodic timer: from one deadline to the next.
+/// How a periodic timer goes from one deadline to the next.
 #[derive(Clone, Copy)]
 pub(crate) struct Recurrence {
     period: Period,
