@@ -49,6 +49,13 @@ pub fn global() -> Result<&'static Timer, BuildError> {
     Ok(GLOBAL.get_or_init(|| timer))
 }
 
+/// Returns whether the shared engine is there already.
+#[cfg(feature = "futures")]
+#[inline]
+pub(crate) fn global_is_built() -> bool {
+    GLOBAL.get().is_some()
+}
+
 impl Builder {
     /// Builds the process's shared engine, which [`global`] returns: for programs that want to choose
     /// its settings. To be called early, before a library asks.

@@ -50,6 +50,8 @@ pub use builder::Builder;
 pub use crew::driven::DrivenShard;
 pub use executor::{Executor, executor_fn};
 pub use global::global;
+#[cfg(feature = "futures")]
+pub(crate) use global::global_is_built;
 pub use handle::{TimerGuard, TimerHandle, TimerState};
 pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
 pub use pinning::{Pinning, unpin_current_thread};

@@ -87,7 +87,8 @@ pub fn interval(period: impl Into<Period>) -> Interval {
 ///
 /// Like [`sleep()`](crate::sleep).
 pub fn interval_at(first: impl Into<When>, period: impl Into<Period>) -> Interval {
-    Interval::new(shared(), first.into(), period.into())
+    let (wake_timer, start) = shared();
+    Interval::new(wake_timer, first.into().counted_from(start), period.into())
 }
 
 impl Timer {

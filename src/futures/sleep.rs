@@ -1,7 +1,7 @@
 //! `Sleep`: a future that is ready at a point in time.
 
 use super::error::SleepError;
-use crate::engine::{Stage, Timer, WakeTimer, global};
+use crate::engine::{Stage, Timer, WakeTimer, global, global_is_built};
 use crate::time::{Time, When};
 use std::convert::Infallible;
 use std::future::Future;
@@ -89,7 +89,8 @@ pub struct Sleep<E = Infallible> {
 /// If the shared engine cannot be built, which its settings never cause. For the future see [`Sleep`].
 #[inline]
 pub fn sleep(when: impl Into<When>) -> Sleep {
-    Sleep::new(shared(), when.into())
+    let (wake_timer, start) = shared();
+    Sleep::new(wake_timer, when.into().counted_from(start))
 }
 
 /// Sleeps until a point in time on the process's shared engine; see [`Sleep`].
@@ -139,15 +140,16 @@ pub fn replace_shared(timer: Option<Timer>) -> Option<Timer> {
     STAND_IN.replace(timer)
 }
 
-/// Returns the shared engine.
+/// Returns the shared engine. The first call builds it, and returns when it began, from where delays count.
 #[inline]
-pub(super) fn shared() -> WakeTimer {
+pub(super) fn shared() -> (WakeTimer, Option<Instant>) {
     #[cfg(feature = "test-util")]
     if let Some(wake_timer) = STAND_IN.with_borrow(|timer| timer.as_ref().map(WakeTimer::of)) {
-        return wake_timer;
+        return (wake_timer, None);
     }
+    let start = (!global_is_built()).then(Instant::now);
     match global() {
-        Ok(timer) => WakeTimer::of_static(timer),
+        Ok(timer) => (WakeTimer::of_static(timer), start),
         Err(error) => panic!("the shared engine cannot be built: {error}"),
     }
 }

@@ -71,8 +71,8 @@ pub struct Timeout<F, E = Infallible> {
 ///
 /// Like [`sleep()`](crate::sleep()).
 pub fn timeout<F: IntoFuture>(limit: impl Into<When>, future: F) -> Timeout<F::IntoFuture> {
-    let wake_timer = shared();
-    let limit = wake_timer.of_timeout(limit.into());
+    let (wake_timer, start) = shared();
+    let limit = wake_timer.of_timeout(limit.into()).counted_from(start);
     Timeout::new(future.into_future(), Sleep::new(wake_timer, limit))
 }
 

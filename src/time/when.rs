@@ -170,6 +170,19 @@ impl When {
         }
     }
 
+    /// Returns the same with a delay that counts from `start`, if that is given.
+    #[cfg(feature = "futures")]
+    #[inline]
+    pub(crate) fn counted_from(self, start: Option<Instant>) -> Self {
+        match (self.0, start) {
+            (Kind::After(grid, delay), Some(start)) if !delay.is_zero() => {
+                let end = start.checked_add(delay);
+                end.map_or(self, |end| Self(Kind::AtInstant(grid, end)))
+            }
+            _ => self,
+        }
+    }
+
     /// Returns whether this is a delay of zero: due at once at any time.
     #[cfg(feature = "futures")]
     pub(crate) fn is_now(self) -> bool {
@@ -212,6 +225,21 @@ mod tests {
         size_of::<When>() <= 24,
         "a `When` takes no more room for its slack"
     );
+
+    #[cfg(feature = "futures")]
+    #[test]
+    fn a_delay_counts_from_a_point_with_its_slack() {
+        let (start, ms) = (Instant::now(), Duration::from_millis);
+        let long = When::from(ms(3000)).with_usual_slack();
+        assert_eq!(
+            long.counted_from(Some(start)),
+            When::from(start + ms(3000)).with_slack(ms(3))
+        );
+        for when in [When::from(ms(0)), Time::MAX.into(), Duration::MAX.into()] {
+            assert_eq!(when.counted_from(Some(start)), when);
+        }
+        assert_eq!(long.counted_from(None), long);
+    }
 
     #[cfg(feature = "futures")]
     #[test]

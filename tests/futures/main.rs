@@ -27,6 +27,7 @@ mod support {
 #[path = "../hostile/children.rs"]
 mod children;
 mod combined;
+mod first;
 mod hostile;
 mod model;
 mod rig;
