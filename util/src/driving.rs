@@ -1,36 +1,51 @@
-//! A task that turns a shard, and what wakes it when a time is over.
+//! A shard that a runtime turns when a time is over.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{DrivenShard, Timer, TurnError};
 
-/// Wakes a task when a time is over, by the runtime's own means.
-pub(crate) trait Alarm: Sized + Send + Unpin + 'static {
-    /// How wakers are called, see [`DrivenShard::wake_by`].
-    const WAKE: fn(Waker);
-
+/// Wakes when a time is over, by the runtime's own means.
+pub(crate) trait Alarm: Sized + Send + 'static {
     /// Makes one, on the runtime of the calling thread.
     fn new() -> io::Result<Self>;
 
     /// Sets it to go off after `pause`, and not when it was set to before.
     fn set(&mut self, pause: Duration) -> io::Result<()>;
 
-    /// Returns what wakes the task from any thread, for a timer that comes before the others.
+    /// Returns what has the shard turned soon, called by any thread that sets a timer before the others.
     fn waker(&self, task: &Waker) -> Waker {
         task.clone()
     }
 
-    /// Returns whether it has gone off since it was set or last asked; wakes the task when it does.
+    /// Returns whether it has gone off since it was set or last asked; wakes when it does.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// Turns a shard until its engine is stopped; then it is ready, and says why.
-pub(crate) struct Driving<T: Send + 'static, A> {
-    shard: DrivenShard<T>,
-    alarm: A,
+/// The task that has a shard turned until its engine is stopped; then it is ready, and says why.
+///
+/// The alarm turns the shard, on the thread that waits for the runtime's events: so the tasks that the turn wakes are all
+/// ready before that thread goes on, as after the runtime's own timers. The task itself turns the shard at first, and when
+/// a turn is to be followed by another one at once.
+pub(crate) struct Driving<T: Send + 'static, A: Alarm>(Arc<Turner<T, A>>);
+
+/// What the alarm wakes.
+struct Turner<T: Send + 'static, A>(Mutex<Turning<T, A>>);
+
+struct Turning<T: Send + 'static, A> {
+    /// The alarm goes off no sooner after a turn.
+    apart: Duration,
+    /// Missing while a thread turns the shard, and at the end.
+    shard: Option<(DrivenShard<T>, A)>,
+    /// To be turned once more, because of a call while a thread was turning it.
+    again: bool,
+    task: Waker,
+    /// The task is gone.
+    dropped: bool,
+    ended: Option<TurnError>,
 }
 
 impl<T: Send + 'static, A: Alarm> Driving<T, A> {
@@ -39,32 +54,97 @@ impl<T: Send + 'static, A: Alarm> Driving<T, A> {
         let drive = |shard| {
             let alarm = A::new()?;
             let shard = timer.drive_shard(shard).map_err(io::Error::other)?;
-            Ok(Self {
-                shard: shard.wake_by(A::WAKE),
-                alarm,
-            })
+            Ok(Self(Arc::new(Turner(Mutex::new(Turning {
+                apart: Duration::ZERO,
+                shard: Some((shard, alarm)),
+                again: false,
+                task: Waker::noop().clone(),
+                dropped: false,
+                ended: None,
+            })))))
         };
         (0..timer.shards()).map(drive).collect()
+    }
+
+    /// Lets timers that come due one after the other share a turn: after each turn the alarm goes off when `apart` has
+    /// passed, at the earliest. What is due in a turn is fired by it, so a timer is late by no more than that.
+    pub(crate) fn turns_apart(self, apart: Duration) -> Self {
+        self.0.lock().apart = apart;
+        self
+    }
+}
+
+impl<T: Send + 'static, A: Alarm> Turner<T, A> {
+    fn lock(&self) -> MutexGuard<'_, Turning<T, A>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Turns the shard and sets the alarm. No lock is held while the turn wakes tasks.
+    fn turn(self: &Arc<Self>) {
+        let mut turning = self.lock();
+        let Some((mut shard, mut alarm)) = turning.shard.take() else {
+            turning.again = true;
+            return;
+        };
+        let (task, apart) = (turning.task.clone(), turning.apart);
+        drop(turning);
+
+        let this = Waker::from(Arc::clone(self));
+        let mut cx = Context::from_waker(&this);
+        // Perhaps it has gone off. From here on it goes off for the time that is set below.
+        let _ = alarm.poll(&mut cx);
+        let turned = shard.turn(&alarm.waker(&task));
+        // Once more, after the tasks that this turn has woken.
+        let at_once = match turned {
+            Ok(None) | Err(_) => false,
+            Ok(Some(pause)) => {
+                pause.is_zero()
+                    || alarm.set(pause.max(apart)).is_err()
+                    || alarm.poll(&mut cx).is_ready()
+            }
+        };
+
+        let mut turning = self.lock();
+        let again = std::mem::take(&mut turning.again) || at_once;
+        turning.ended = turned.err();
+        let goes_on = turning.ended.is_none() && !turning.dropped;
+        let mut left = Some((shard, alarm));
+        if goes_on {
+            std::mem::swap(&mut turning.shard, &mut left);
+        }
+        drop(turning);
+        drop(left);
+        if again || !goes_on {
+            task.wake();
+        }
+    }
+}
+
+impl<T: Send + 'static, A: Alarm> Wake for Turner<T, A> {
+    fn wake(self: Arc<Self>) {
+        // A panic must not end the thread that waits for the runtime's events. The shard has gone to a worker then.
+        crate::quietly(|| self.turn());
     }
 }
 
 impl<T: Send + 'static, A: Alarm> Future for Driving<T, A> {
     type Output = TurnError;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
-        let Self { shard, alarm } = &mut *self;
-        // Perhaps the alarm has woken this task. From here on it goes off for the time that is set below.
-        let _ = alarm.poll(cx);
-        let pause = match shard.turn(&alarm.waker(cx.waker())) {
-            Err(error) => return Poll::Ready(error),
-            Ok(None) => return Poll::Pending,
-            Ok(Some(pause)) => pause,
-        };
-        if pause.is_zero() || alarm.set(pause).is_err() || alarm.poll(cx).is_ready() {
-            // Once more, after the tasks that this turn has woken.
-            cx.waker().wake_by_ref();
-        }
-        Poll::Pending
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
+        self.0.lock().task.clone_from(cx.waker());
+        self.0.turn();
+        self.0.lock().ended.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl<T: Send + 'static, A: Alarm> Drop for Driving<T, A> {
+    fn drop(&mut self) {
+        let mut turning = self.0.lock();
+        turning.dropped = true;
+        let shard = turning.shard.take();
+        drop(turning);
+        // That gives the shard to a worker.
+        drop(shard);
     }
 }
 
@@ -84,17 +164,15 @@ pub(crate) fn shared() -> io::Result<&'static Timer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::cell::RefCell;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
-    use tickwheel::{Builder, Pinning};
+    use tickwheel::{Builder, Clock, Pinning, Time};
 
     /// An alarm that the runtime cannot set.
     struct Refused;
 
     impl Alarm for Refused {
-        const WAKE: fn(Waker) = Waker::wake;
-
         fn new() -> io::Result<Self> {
             Ok(Self)
         }
@@ -115,6 +193,94 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    thread_local! {
+        /// What the alarm of the thread's test was set to, and what it wakes.
+        static SET: RefCell<Vec<Duration>> = const { RefCell::new(Vec::new()) };
+        static WAKES: RefCell<Waker> = RefCell::new(Waker::noop().clone());
+    }
+
+    /// Milliseconds that the test counts, and that are not virtual: a turn returns how long to wait.
+    #[derive(Clone, Default)]
+    struct Millis(Arc<AtomicUsize>);
+
+    impl Clock for Millis {
+        fn now(&self) -> Time {
+            Time::from_nanos(self.0.load(Ordering::SeqCst) as u64 * 1_000_000)
+        }
+    }
+
+    /// An alarm that goes off when the test says so.
+    struct ByHand;
+
+    impl Alarm for ByHand {
+        fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        fn set(&mut self, pause: Duration) -> io::Result<()> {
+            SET.with_borrow_mut(|set| set.push(pause));
+            Ok(())
+        }
+
+        fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+            WAKES.set(cx.waker().clone());
+            Poll::Pending
+        }
+    }
+
+    fn go_off() {
+        WAKES.with_borrow(Clone::clone).wake();
+    }
+
+    #[test]
+    fn an_alarm_turns_the_shard_without_its_task_and_no_sooner_than_turns_are_apart() {
+        let apart = Duration::from_millis(20);
+        let clock = Millis::default();
+        let builder = Builder::new().shards(1).pinning(Pinning::Off);
+        let timer = builder.clock(clock.clone()).build().unwrap();
+        let mut driving = Driving::<_, ByHand>::all(&timer).unwrap();
+        let mut task = driving.remove(0).turns_apart(apart);
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut cx = Context::from_waker(&waker);
+        let (tell, told) = std::sync::mpsc::channel();
+        let tell = move || {
+            // While the shard is turned: once more, by the task.
+            go_off();
+            tell.send(std::thread::current().id()).unwrap();
+        };
+        timer
+            .run_after(Duration::from_millis(1), tell.clone())
+            .unwrap();
+        assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
+        assert_eq!(
+            SET.take(),
+            [apart],
+            "as long as the timer waits, and longer"
+        );
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 0);
+        clock.0.store(20, Ordering::SeqCst);
+        go_off();
+        assert_eq!(told.try_recv(), Ok(std::thread::current().id()));
+        assert_eq!(
+            wakes.0.load(Ordering::SeqCst),
+            1,
+            "called while it was turned"
+        );
+
+        timer.run_after(Duration::from_millis(1), tell).unwrap();
+        drop(task);
+        go_off();
+        clock.0.store(40, Ordering::SeqCst);
+        let thread = told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_ne!(
+            thread,
+            std::thread::current().id(),
+            "a worker has the shard"
+        );
+        timer.stop().unwrap();
     }
 
     #[test]

@@ -17,7 +17,7 @@ use async_io::Timer as Reactor;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tickwheel::{Timer, TimerTask, TurnError};
 
@@ -49,8 +49,6 @@ pub fn drive_shared() -> io::Result<Vec<impl Future<Output = TurnError> + Send +
 struct SmolAlarm(Reactor);
 
 impl Alarm for SmolAlarm {
-    const WAKE: fn(Waker) = Waker::wake;
-
     fn new() -> io::Result<Self> {
         Ok(Self(Reactor::never()))
     }

@@ -1,18 +1,20 @@
-//! Engines that tasks of tokio turn, so that a timer that fires costs no switch between threads.
+//! Engines that a runtime of tokio turns, so that a timer that fires costs no switch between threads.
 //!
 //! [`time`](crate::time) and what this crate builds on it need nothing of this module: with the feature `tokio` each
-//! runtime has an engine of its own, of one shard, that one of its tasks turns. The first sleep makes it, and it goes
-//! with the runtime.
+//! runtime has an engine of its own, of one shard. The first sleep makes it, and it goes with the runtime. Whichever
+//! thread waits for the runtime's events turns it, as it does with tokio's own timers.
 //!
 //! [`drive`] does the same for an engine of yours, and [`drive_shared`] for the one of tickwheel's free functions and of
 //! closures.
 //!
-//! * Any thread may schedule and cancel as before. A timer that comes before all others wakes the task.
-//! * On Linux a `timerfd` wakes the task, for which the runtime needs `enable_io`; elsewhere it needs `enable_time`. The
+//! * Any thread may schedule and cancel as before. A timer that comes before all others has the shard turned.
+//! * On Linux a `timerfd` does that, for which the runtime needs `enable_io`; elsewhere it needs `enable_time`. The
 //!   engine of a runtime without it has a worker, that is a thread. tokio tells by a panic only, which is caught, and
 //!   prints its message once per runtime. A program built with `panic = "abort"` ends there.
 //! * While the runtime's threads are all busy, or a current-thread runtime is outside of `block_on`, timers wait, as
-//!   tokio's own do.
+//!   tokio's own do. They wait as well, and sockets too, while a task blocks the thread that waited for events before it,
+//!   unless another one has something to do. Except on Linux, a timer that a task sets before all others is late if that
+//!   task goes on to block its thread.
 //! * When the runtime shuts down, or a task is aborted, the workers of an engine of yours take over. Nothing is lost.
 
 #[cfg(feature = "test-util")]
@@ -27,7 +29,7 @@ use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -63,8 +65,9 @@ pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<T
 /// Drives the process's shared engine, which closures and tickwheel's free functions use; see [`drive`].
 ///
 /// Do not let a runtime drive it that has tasks which block, or that is not the only one: **the timers of the whole
-/// process wait for that one task**, those of other runtimes and threads included, where each runtime's own engine, which
-/// [`time`](crate::time) uses, makes nobody else wait. And closures run inside of the task, so they must not block.
+/// process wait for that one runtime**, those of other runtimes and threads included, where each runtime's own engine,
+/// which [`time`](crate::time) uses, makes nobody else wait. And closures run on the thread that waits for the runtime's
+/// events, so they must not block.
 ///
 /// If no library has asked for the engine yet it gets one shard, which one task turns. A program
 /// that needs more calls [`build_global`](tickwheel::Builder::build_global) before, with as many shards as it wants
@@ -135,6 +138,13 @@ fn engine_of(runtime: &Handle, id: Id) -> Timer {
 /// Turns an engine until that is stopped.
 type Turning = Box<dyn Future<Output = TurnError> + Send + Unpin>;
 
+/// The ticks of a runtime's engine: a timer that has no other one near is no later.
+const TICK: Duration = Duration::from_micros(250);
+
+/// The least time from a turn of a runtime's engine to the alarm. A wake-up costs more than the tasks that it wakes, and
+/// tokio's own timers are up to 2 ms late.
+const APART: Duration = Duration::from_micros(1500);
+
 /// Builds an engine for a runtime, and what turns it.
 fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
     let builder = Builder::new().shards(1).pinning(Pinning::Off);
@@ -145,18 +155,25 @@ fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
         return (timer, Some(turning));
     }
     let _ = runtime;
-    let timer = builder.build().expect("these settings are in range");
+    let finely = builder.clone().tick(TICK).build();
+    let timer = finely.expect("these settings are in range");
     // Before another thread sees the engine, which would start its worker.
-    let driving = || Driving::<TimerTask, TokioAlarm>::all(&timer).ok()?.pop();
-    let driving = catch_unwind(AssertUnwindSafe(driving)).unwrap_or_default();
-    (timer, driving.map(|driving| Box::new(driving) as Turning))
+    let driving = || {
+        let driving = Driving::<TimerTask, TokioAlarm>::all(&timer).ok()?.pop()?;
+        Some(driving.turns_apart(APART))
+    };
+    match catch_unwind(AssertUnwindSafe(driving)).unwrap_or_default() {
+        Some(driving) => (timer, Some(Box::new(driving))),
+        // A worker sleeps from tick to tick.
+        None => (builder.build().expect("as above"), None),
+    }
 }
 
 fn engines() -> MutexGuard<'static, HashMap<Id, Timer>> {
     ENGINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The task that turns a runtime's engine, and stops it when the runtime drops its tasks.
+/// The task that has a runtime's engine turned, and stops it when the runtime drops its tasks.
 struct RuntimesTask {
     id: Id,
     timer: Timer,
@@ -184,21 +201,6 @@ impl Drop for RuntimesTask {
     }
 }
 
-/// Has tokio call a waker when the thread has run the tasks that are ready.
-///
-/// A thread that is called for each waker by itself finds one task each time, and goes back to sleep. Those that have
-/// yielded are all called before one more thread is.
-fn wake_later(waker: Waker) {
-    let mut yielded = pin!(::tokio::task::yield_now());
-    if yielded
-        .as_mut()
-        .poll(&mut Context::from_waker(&waker))
-        .is_ready()
-    {
-        waker.wake();
-    }
-}
-
 #[cfg(target_os = "linux")]
 struct TokioAlarm {
     timer: ::tokio::io::unix::AsyncFd<Arc<TimerFd>>,
@@ -208,9 +210,9 @@ struct TokioAlarm {
 
 /// A timer of the kernel.
 ///
-/// It is also a waker that has the timer go off: whichever thread polls the runtime's driver then runs the task. Woken
-/// directly by another task, it would be next on that task's thread, where no other thread takes it away, however long
-/// that task goes on.
+/// It is also a waker that has the timer go off: whichever thread polls the runtime's driver then turns the shard. If the
+/// turning task were woken by another task, it would be next on that task's thread, where no other thread takes it away,
+/// however long that task goes on.
 #[cfg(target_os = "linux")]
 struct TimerFd {
     fd: std::os::fd::OwnedFd,
@@ -264,8 +266,6 @@ impl Wake for TimerFd {
 
 #[cfg(target_os = "linux")]
 impl Alarm for TokioAlarm {
-    const WAKE: fn(Waker) = wake_later;
-
     #[allow(
         deprecated,
         reason = "its successor is unsafe, and missing before tokio 1.54"
@@ -312,14 +312,12 @@ impl Alarm for TokioAlarm {
 #[cfg(not(target_os = "linux"))]
 type TokioAlarm = SleepAlarm;
 
-/// Wakes the task by a timer of tokio's.
+/// Goes off by a timer of tokio's.
 #[cfg(any(not(target_os = "linux"), feature = "test-util"))]
 struct SleepAlarm(Pin<Box<::tokio::time::Sleep>>);
 
 #[cfg(any(not(target_os = "linux"), feature = "test-util"))]
 impl Alarm for SleepAlarm {
-    const WAKE: fn(Waker) = wake_later;
-
     fn new() -> io::Result<Self> {
         Ok(Self(Box::pin(::tokio::time::sleep(Duration::ZERO))))
     }
