@@ -76,12 +76,12 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Says why a shard cannot be turned any more.
     pub(super) fn still_turns(&self, shard: usize) -> Result<(), TurnError> {
-        match self.status.phase() {
-            EnginePhase::Init | EnginePhase::Started if self.seats[shard].failure().is_none() => {
-                Ok(())
-            }
-            EnginePhase::Init | EnginePhase::Started => Err(TurnError::Failed { shard }),
-            _ => Err(TurnError::Stopped),
+        if self.status.phase() > EnginePhase::Started {
+            Err(TurnError::Stopped)
+        } else if self.seats[shard].failure().is_some() {
+            Err(TurnError::Failed { shard })
+        } else {
+            Ok(())
         }
     }
 
@@ -98,16 +98,12 @@ impl<T: Send + 'static> Inner<T> {
         }
     }
 
-    /// Gives a shard back after a turn by hand or of a `DrivenShard`. The shard ends if the engine has been told to
-    /// end meanwhile, or goes to a worker.
+    /// Gives a shard back after a turn by hand or of a `DrivenShard`. If the engine has been told to stop meanwhile, the
+    /// shard ends or goes to a worker.
     pub(super) fn give_back(&self, shard: ShardWorker<T>) {
         let mut state = self.berths.lock();
-        let by_hand = matches!(self.drive, Drive::Manual);
-        let turns_on = matches!(
-            self.status.phase(),
-            EnginePhase::Init | EnginePhase::Started
-        );
-        if self.status.is(EnginePhase::Stopped) || by_hand && !turns_on {
+        let (by_hand, phase) = (matches!(self.drive, Drive::Manual), self.status.phase());
+        if phase == EnginePhase::Stopped || by_hand && phase > EnginePhase::Started {
             drop(state);
             return self.end_here(shard);
         }

@@ -77,7 +77,8 @@ impl<T> Inner<T> {
     /// Goes on to `phase`: tells workers and drivers to stop, and ends the shards that have no thread on this one.
     ///
     /// No `DrivenShard` has its shard from then on: what fires must not wait for a task, because the caller may be what
-    /// keeps it from running. All of it under one lock, with which a shard is claimed as well.
+    /// keeps it from running. All of it under one lock, with which a shard is claimed as well: a shard is driven only
+    /// while its engine has not been told to stop.
     fn begin_stop(
         &self,
         mut state: MutexGuard<'_, State<ShardWorker<T>, Unfired<T>>>,
@@ -138,13 +139,11 @@ impl<T> Inner<T> {
     }
 
     pub(crate) fn wait_idle(&self) {
-        if matches!(self.drive, Drive::Manual) || self.is_inside() {
-            return;
-        }
-        if !matches!(
+        let is_at_rest = matches!(
             self.status.phase(),
-            EnginePhase::Started | EnginePhase::Draining | EnginePhase::Firing
-        ) {
+            EnginePhase::Init | EnginePhase::Stopped
+        );
+        if is_at_rest || matches!(self.drive, Drive::Manual) || self.is_inside() {
             return;
         }
         // ORDERING: Relaxed: each worker looks again after the drain that takes the turn request.
