@@ -2,7 +2,7 @@
 
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, spawn_with};
 use super::world::{BARE, Decided, HELD, explore_timer};
-use crate::node::record::Rescheduled;
+use crate::node::moves::Rescheduled;
 
 /// After a confirmed move out the timer does not fire at its old deadline.
 #[test]

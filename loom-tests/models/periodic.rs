@@ -7,8 +7,8 @@ use super::harness::{
 };
 use super::world::{Decided, World};
 use crate::drive::{Fate, Fired};
+use crate::node::moves::Rescheduled;
 use crate::node::periodic::Call;
-use crate::node::record::Rescheduled;
 use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};

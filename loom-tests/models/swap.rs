@@ -6,7 +6,7 @@
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, spawn_with};
 use super::world::{HELD, World, explore_timer};
 use crate::drive::Fate;
-use crate::node::record::Rescheduled;
+use crate::node::moves::Rescheduled;
 use crate::node::swap::NotSwapped;
 use crate::node::table::Armed;
 use crate::state::{Phase, State};

@@ -7,7 +7,7 @@
 use super::harness::{bounded, bounded_when_quick, explore, spawn_with};
 use super::world::World;
 use crate::node::magazine::{CAPACITY, Regions, Run};
-use crate::node::record::Rescheduled;
+use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use std::collections::HashSet;

@@ -7,7 +7,7 @@
 use super::harness::{Bound, JoinHandle, Ledger, Payload, explore_as, name_of, spawn_with};
 use crate::drive::Fate;
 use crate::node::magazine::{CAPACITY, ThreadCache};
-use crate::node::record::Rescheduled;
+use crate::node::moves::Rescheduled;
 use crate::node::table::{Armed, Table};
 use crate::state::Phase;
 use std::collections::HashSet;

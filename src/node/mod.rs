@@ -19,9 +19,10 @@
 //! compare-and-swap finds the line where the producer left it.
 
 pub(crate) mod magazine;
+pub(crate) mod moves;
 pub(crate) mod periodic;
 mod periodic_state;
-pub(crate) mod record;
+mod record;
 #[cfg(any(feature = "futures", test))]
 pub(crate) mod swap;
 pub(crate) mod table;

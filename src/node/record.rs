@@ -1,9 +1,7 @@
 //! The record of one timer, and its deadline, which threads move.
 
-use super::magazine::ThreadCache;
 use super::periodic_state::Link;
-use super::table::Table;
-use crate::state::{Arrival, Moved, StateWord};
+use crate::state::StateWord;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::segments::Zeroable;
@@ -230,72 +228,6 @@ impl Deadline {
         // ORDERING: Relaxed: only the one order of this word's exchanges matters.
         let order = Ordering::Relaxed;
         seen.0 == new || self.0.compare_exchange(seen.0, new, order, order).is_ok()
-    }
-}
-
-/// The result of a reschedule.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rescheduled {
-    /// Done; the entry that is already inserted finds the new deadline when it comes due.
-    Later,
-    /// Done; the owner must be told by an entry with this mark, because an earlier deadline than what is inserted may
-    /// hold.
-    Earlier { mark: u32 },
-    /// Done, and the timer has ended since.
-    Overtaken,
-    /// The timer has ended, or the key is stale.
-    Gone,
-}
-
-// Any thread moves a deadline; the owner learns of it when the entry that is inserted comes due, or, if that would be
-// too late, by a message. Wherever a mover stops, the timer fires at its old deadline at the latest, and other
-// threads may move it as if the mover were not there.
-impl<T> Table<T> {
-    /// Moves a living timer's deadline.
-    #[inline]
-    pub(crate) fn reschedule(
-        &self,
-        cache: &ThreadCache,
-        index: u32,
-        generation: u64,
-        deadline: u64,
-    ) -> Rescheduled {
-        let Some(node) = self.nodes.get(index) else {
-            return Rescheduled::Gone;
-        };
-        let Some(begun) = node.state.begin_move(generation) else {
-            return Rescheduled::Gone;
-        };
-        let Some(old) = node.deadline.move_to(deadline, !begun.is_periodic()) else {
-            // It is being fired right now.
-            if node.state.give_up_move() {
-                cache.give(&self.depot, index);
-            }
-            return Rescheduled::Gone;
-        };
-        match node.state.finish_move(begun, deadline < old) {
-            Moved::Tell { mark } => Rescheduled::Earlier { mark },
-            Moved::Noted => Rescheduled::Later,
-            Moved::Ended { recycle } => {
-                if recycle {
-                    cache.give(&self.depot, index);
-                }
-                Rescheduled::Overtaken
-            }
-        }
-    }
-
-    /// Decides, as the owner, what to insert for an entry that has just arrived with `mark` for `tick`: its tick and
-    /// mark.
-    #[inline]
-    pub(crate) fn arrive(&self, index: u32, mark: u32, tick: u64) -> Option<(u64, u32)> {
-        let node = self.nodes.get(index)?;
-        match node.state.arrive(mark) {
-            Arrival::Current => Some((tick, mark)),
-            Arrival::Pulled { mark } => Some((node.deadline.load().tick(), mark)),
-            Arrival::Dead => None,
-        }
     }
 }
 

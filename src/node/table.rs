@@ -334,6 +334,33 @@ impl<T> Table<T> {
             .map_or(u64::MAX, |node| node.deadline.load().tick())
     }
 
+    /// Returns the keys and deadlines of the timers that are pending now. O(peak number of timers).
+    pub(crate) fn pending_keys(&self) -> Vec<(Key<T>, u64)> {
+        let mut keys = Vec::new();
+        self.nodes.for_each(self.depot.end(), |index, node| {
+            let state = node.state.load();
+            if let Some(tick) = self.deadline_of(index, state.generation()) {
+                keys.push((self.key(index, state.generation()), tick));
+            }
+        });
+        keys
+    }
+
+    /// Makes room for `timers` nodes that were never used, as far as there is memory.
+    pub(crate) fn reserve(&self, timers: u64) {
+        self.nodes.reserve(self.depot.end().saturating_add(timers));
+    }
+
+    /// Returns the number of nodes that have served and whose memory the system does not have.
+    pub(super) fn resident(&self) -> u64 {
+        self.depot.end().saturating_sub(self.depot.regions.nodes())
+    }
+
+    /// Returns the bytes of nodes that have served, less those whose memory the system has, and of magazines.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.resident() as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
+    }
+
     /// Ends every living timer and gives it to `take`; for `stop`, when no further one can be accepted.
     ///
     /// Nodes armed by producers that are about to be refused are given as well; those producers

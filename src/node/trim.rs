@@ -19,9 +19,9 @@
 //! last timer, zeros, or a generation that no key names. None of them is a living timer, and no thread changes a node
 //! that is not. Even a thread that saw the timer alive long ago changes the word only if it stands as it saw it.
 //!
-//! It begins at the end of a turn that has nothing else left to do (the end of a sweep is one), if more than twice as
-//! many nodes are free as in use, and [`kept`] besides. It leaves as many free as are in use, and half of
-//! [`kept`]. Few living timers, or few nodes in the magazines of threads, may lie in many regions and keep all of
+//! It begins at the end of a turn that has nothing else left to do, if more than twice as many nodes are free as in
+//! use, and [`kept`] besides. (Not only when a sweep ends: a burst that fires, or that ends before it is inserted,
+//! leaves nothing to sweep.) It leaves as many free as are in use, and half of [`kept`]. Few living timers, or few nodes in the magazines of threads, may lie in many regions and keep all of
 //! these: so it looks at a few regions first, and begins again only after other nodes have come into use, or when half
 //! of the timers have ended, fifteen of sixteen where it was of no use.
 
@@ -33,7 +33,6 @@ use crate::sync::atomic::Ordering;
 use crate::sync::bounded;
 use crate::sync::piece::Piece;
 use crate::sync::stack::Stack;
-use crate::types::Key;
 
 /// Kept free for any population: this many nodes or bytes, the smaller of the two, but about a region.
 const KEPT_NODES: u64 = 64 * 1024;
@@ -54,11 +53,15 @@ const RELEASED: u16 = u16::MAX;
 
 /// Returns the number of free nodes kept for any population; 0 under loom.
 const fn kept<T>() -> u64 {
-    match KEPT_BYTES / size_of::<Node<T>>() as u64 {
-        _ if cfg!(tickwheel_loom) => 0,
-        ..LEAST_KEPT => LEAST_KEPT,
-        nodes if nodes < KEPT_NODES => nodes,
-        _ => KEPT_NODES,
+    let nodes = KEPT_BYTES / size_of::<Node<T>>() as u64;
+    if cfg!(tickwheel_loom) {
+        0
+    } else if nodes < LEAST_KEPT {
+        LEAST_KEPT
+    } else if nodes < KEPT_NODES {
+        nodes
+    } else {
+        KEPT_NODES
     }
 }
 
@@ -104,35 +107,6 @@ fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
     };
     let sampled = (0..SAMPLES).map(|at| 1 + at * last / SAMPLES);
     4 * sampled.filter(is_dead).count() >= 3 * SAMPLES as usize
-}
-
-impl<T> Table<T> {
-    /// Returns the keys and deadlines of the timers that are pending now. O(peak number of timers).
-    pub(crate) fn pending_keys(&self) -> Vec<(Key<T>, u64)> {
-        let mut keys = Vec::new();
-        self.nodes.for_each(self.depot.end(), |index, node| {
-            let state = node.state.load();
-            if let Some(tick) = self.deadline_of(index, state.generation()) {
-                keys.push((self.key(index, state.generation()), tick));
-            }
-        });
-        keys
-    }
-
-    /// Makes room for `timers` nodes that were never used, as far as there is memory.
-    pub(crate) fn reserve(&self, timers: u64) {
-        self.nodes.reserve(self.depot.end().saturating_add(timers));
-    }
-
-    /// Returns the number of nodes that have served and whose memory the system does not have.
-    fn resident(&self) -> u64 {
-        self.depot.end().saturating_sub(self.depot.regions.nodes())
-    }
-
-    /// Returns the bytes of nodes that have served, less those whose memory the system has, and of magazines.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.resident() as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
-    }
 }
 
 impl Trim {

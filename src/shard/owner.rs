@@ -10,7 +10,7 @@ use super::limit::Limit;
 use super::producer::unpack;
 use crate::drive::{Driver, Fired, TurnState, ZOMBIES_PER_LOOK, expect_many};
 use crate::inbox::Reader;
-use crate::node::record::Rescheduled;
+use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::park::WakeState;

@@ -7,7 +7,7 @@ use super::handle::{ShardHandle, ThreadState};
 use crate::contain;
 use crate::drive::{Fate, Fired, TimerStore, too_many};
 use crate::inbox::Message;
-use crate::node::record::Rescheduled;
+use crate::node::moves::Rescheduled;
 #[cfg(any(feature = "futures", test))]
 use crate::node::swap::NotSwapped;
 use crate::node::table::Armed;
