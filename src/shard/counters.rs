@@ -1,10 +1,40 @@
-//! The owner's counters. One writer (the owner), any readers; on lines of their own.
+//! Counters: one writer, any number of readers.
 
-use super::handle::Counter;
 use super::histogram::Recorder;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
-/// All counters of a shard.
+/// A number with one writer and any number of readers.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`, wrapping, and returns the new value. Single writer.
+    #[inline]
+    pub(crate) fn add(&self, n: u64) -> u64 {
+        // ORDERING: Relaxed: only this thread writes.
+        let value = self.0.load(Ordering::Relaxed).wrapping_add(n);
+        self.set(value);
+        value
+    }
+
+    /// Sets the value. Single writer.
+    #[inline]
+    pub(crate) fn set(&self, value: u64) {
+        // ORDERING: Release pairs with the Acquire in `get`, so that a reader of an end (fired, cancelled) and then a
+        // beginning (scheduled) sees the beginning [P11], and a thread that sees a handle counted as dropped is behind
+        // everything that was done through it [P20].
+        self.0.store(value, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        // ORDERING: Acquire pairs with `set` [P11], [P20].
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The owner's counters, on lines of their own.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) fired: CachePadded<Counter>,

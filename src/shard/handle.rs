@@ -1,18 +1,16 @@
 //! A shard as all threads see it: what they share, and what they may ask. What they do with it: see `producer`.
 
-use super::counters::Counters;
+use super::counters::{Counter, Counters};
 use super::limit::Limit;
-use super::producer::Producer;
 use crate::inbox::{Inbox, Writer};
 use crate::node::magazine::ThreadCache;
 use crate::node::table::Table;
 use crate::park::{Call, Wake, WakeState};
 use crate::state::State;
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::segments::{Segments, Zeroable};
 use crate::types::{Key, ScheduleErrorKind};
 use crossbeam_utils::CachePadded;
-use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
 /// How a producer ends the owner's sleep: the current one, or the next if the owner is not asleep yet. Says whether it
@@ -50,7 +48,7 @@ pub(crate) struct ShardHandle<T> {
     threads_end: AtomicU32,
     wake_owner: WakeOwner,
     /// The owner's own part, which is not among the threads'.
-    owner: CachePadded<ThreadState>,
+    pub(super) owner: CachePadded<ThreadState>,
 }
 
 impl<T> ShardHandle<T> {
@@ -89,40 +87,20 @@ impl<T> ShardHandle<T> {
         key.shard() == usize::from(self.id)
     }
 
-    /// Returns the way to this shard of the thread that holds `slot`. Ends the process if there is no memory for it,
-    /// which only threads beyond the first ones need: where nothing can be refused.
+    /// Returns the part of the thread that holds `slot`; `None` if there is no memory for it.
     #[inline]
-    pub(crate) fn producer(&self, slot: u32) -> Producer<'_, T> {
-        self.try_producer(slot)
-            .unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
-    }
-
-    /// Like [`producer`](Self::producer); `None` if there is no memory.
-    #[inline]
-    pub(crate) fn try_producer(&self, slot: u32) -> Option<Producer<'_, T>> {
+    pub(super) fn thread(&self, slot: u32) -> Option<&ThreadState> {
         let thread = self.threads.try_get_or_alloc(slot)?;
         // ORDERING: Relaxed: only the slot's holder reads and writes the flag.
         if !thread.joined.load(Ordering::Relaxed) {
             self.join(slot, thread);
         }
-        Some(Producer {
-            shard: self,
-            thread,
-        })
-    }
-
-    /// Returns the owner's way to its own shard.
-    #[inline]
-    pub(crate) fn of_owner(&self) -> Producer<'_, T> {
-        Producer {
-            shard: self,
-            thread: &self.owner,
-        }
+        Some(thread)
     }
 
     #[cold]
     fn join(&self, slot: u32, thread: &ThreadState) {
-        // ORDERING: Relaxed: as in `try_producer`.
+        // ORDERING: Relaxed: as in `thread`.
         thread.joined.store(true, Ordering::Relaxed);
         // ORDERING: Relaxed: a reader that must see this thread's counts has this before it; see `threads_sum`.
         self.threads_end.fetch_max(slot + 1, Ordering::Relaxed);
@@ -266,36 +244,6 @@ impl<T> ShardHandle<T> {
     /// Returns the bytes held by nodes, magazines and, as of the last turn, the wheel.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.table.held_bytes() as u64 + self.counters.wheel_bytes.get()
-    }
-}
-
-/// A number with one writer and any number of readers.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`, wrapping, and returns the new value. Single writer.
-    #[inline]
-    pub(crate) fn add(&self, n: u64) -> u64 {
-        // ORDERING: Relaxed: only this thread writes.
-        let value = self.0.load(Ordering::Relaxed).wrapping_add(n);
-        self.set(value);
-        value
-    }
-
-    /// Sets the value. Single writer.
-    #[inline]
-    pub(crate) fn set(&self, value: u64) {
-        // ORDERING: Release pairs with the Acquire in `get`, so that a reader of an end (fired, cancelled) and then a
-        // beginning (scheduled) sees the beginning [P11], and a thread that sees a handle counted as dropped is behind
-        // everything that was done through it [P20].
-        self.0.store(value, Ordering::Release);
-    }
-
-    #[inline]
-    pub(crate) fn get(&self) -> u64 {
-        // ORDERING: Acquire pairs with `set` [P11], [P20].
-        self.0.load(Ordering::Acquire)
     }
 }
 

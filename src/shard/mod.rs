@@ -10,7 +10,7 @@
 //!
 //! `handle` also has the thread state, the part of a shard that belongs to one thread: its free nodes, its block of
 //! the inbox and its counters. `calls` are those of periodic timers. `limit` is the bound on pending timers.
-//! `counters` are the owner's, `histogram` counts durations, `stats` a snapshot of all of it, and `pin_state` says how a
+//! `counters` has the counter and those of the owner, `histogram` counts durations, `stats` a snapshot of all of it, and `pin_state` says how a
 //! worker is pinned.
 
 mod calls;

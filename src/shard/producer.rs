@@ -18,6 +18,7 @@ use crate::sync::segments::MAX_SLOTS;
 use crate::time::Repeat;
 use crate::types::{Key, ScheduleError, ScheduleErrorKind, Scheduled};
 use crate::wheel::Entry;
+use std::alloc::{Layout, handle_alloc_error};
 
 /// A thread looks at the zombie bound every so many of its cancels.
 const CANCELS_PER_LOOK: u64 = 4096;
@@ -54,6 +55,35 @@ impl<T> Clone for Producer<'_, T> {
 }
 
 impl<T> Copy for Producer<'_, T> {}
+
+impl<T> ShardHandle<T> {
+    /// Returns the way to this shard of the thread that holds `slot`. Ends the process if there is no memory for it,
+    /// which only threads beyond the first ones need: where nothing can be refused.
+    #[inline]
+    pub(crate) fn producer(&self, slot: u32) -> Producer<'_, T> {
+        self.try_producer(slot)
+            .unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
+    }
+
+    /// Like [`producer`](Self::producer); `None` if there is no memory.
+    #[inline]
+    pub(crate) fn try_producer(&self, slot: u32) -> Option<Producer<'_, T>> {
+        let thread = self.thread(slot)?;
+        Some(Producer {
+            shard: self,
+            thread,
+        })
+    }
+
+    /// Returns the owner's way to its own shard.
+    #[inline]
+    pub(crate) fn of_owner(&self) -> Producer<'_, T> {
+        Producer {
+            shard: self,
+            thread: &self.owner,
+        }
+    }
+}
 
 impl<T> Producer<'_, T> {
     /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
