@@ -3,8 +3,9 @@
 //! The [`Driver`] hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::bound::{SWEEP_PER_LOOK, SealPolicy, ZombieBound};
+use super::bound::{SWEEP_PER_LOOK, ZombieBound};
 use super::log::Log;
+use super::policy::SealPolicy;
 use super::turn::Deferred;
 use super::{Fate, TimerStore, TurnState};
 use crate::wheel::{AnyWheel, Entry, Wheel, no_memory};

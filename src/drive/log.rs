@@ -19,7 +19,7 @@
 
 use super::TimerStore;
 use super::block::{BLOCK, Block, BlockPool};
-use super::bound::LookPolicy;
+use super::policy::LookPolicy;
 use crate::sync::bounded;
 use crate::wheel::{Entry, Sweep};
 use alloc::collections::VecDeque;

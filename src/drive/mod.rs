@@ -11,11 +11,13 @@
 //! | `bound` | [`ZombieBound`](bound::ZombieBound): the sweep that keeps zombies few |
 //! | `turn` | [`TurnState`]: a turn under way, and the entries that wait for the next one |
 //! | `log`, `block` | [`Log`](log::Log): where entries wait before they are inserted |
+//! | `policy` | when it pays to look for the dead in the log, and to seal it |
 
 mod block;
 mod bound;
 mod driver;
 mod log;
+mod policy;
 mod store;
 mod turn;
 

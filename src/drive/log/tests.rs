@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::drive::block::RESERVE;
-use crate::drive::bound::SKIPPED_LOOKS;
+use crate::drive::policy::SKIPPED_LOOKS;
 use std::collections::{BTreeMap, HashMap};
 
 /// Young entries at most.
