@@ -109,9 +109,7 @@ impl<T> TimerHandle<T> {
 
     /// Returns a guard that cancels the timer when it goes out of scope.
     pub fn cancel_on_drop(self) -> TimerGuard<T> {
-        TimerGuard {
-            timeout: Some(self),
-        }
+        TimerGuard { handle: Some(self) }
     }
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
@@ -224,13 +222,13 @@ impl<T> core::panic::RefUnwindSafe for TimerHandle<T> {}
 #[must_use = "a guard that is dropped at once cancels its timer at once"]
 pub struct TimerGuard<T> {
     /// Taken only by what consumes the guard.
-    timeout: Option<TimerHandle<T>>,
+    handle: Option<TimerHandle<T>>,
 }
 
 impl<T> TimerGuard<T> {
     /// Gives up the guard and keeps the handle: the timer stays armed.
     pub fn into_handle(mut self) -> TimerHandle<T> {
-        self.timeout
+        self.handle
             .take()
             .expect("only a guard that is consumed has no handle")
     }
@@ -240,7 +238,7 @@ impl<T> Deref for TimerGuard<T> {
     type Target = TimerHandle<T>;
 
     fn deref(&self) -> &TimerHandle<T> {
-        self.timeout
+        self.handle
             .as_ref()
             .expect("only a guard that is consumed has no handle")
     }
@@ -248,9 +246,9 @@ impl<T> Deref for TimerGuard<T> {
 
 impl<T> Drop for TimerGuard<T> {
     fn drop(&mut self) {
-        if let Some(timeout) = self.timeout.take() {
+        if let Some(handle) = self.handle.take() {
             // Perhaps because of a panic, on top of which the payload's own would end the process.
-            contain::drop_payload(timeout.cancel().into_payload());
+            contain::drop_payload(handle.cancel().into_payload());
         }
     }
 }

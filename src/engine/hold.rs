@@ -165,7 +165,7 @@ impl<T> TimerRef<T> {
 
     /// Returns a reference that is not counted, to be used while a worker holds the engine.
     ///
-    /// Every `Inner` has been given its memory by `EngineOwner::new`, and who has a reference to it has a
+    /// Every `Inner` has been given its memory by `EngineOwner::new`, and who has a reference to it has an
     /// `EngineOwner` behind it.
     #[inline]
     pub(super) fn uncounted(engine: &Inner<T>) -> ManuallyDrop<Self> {

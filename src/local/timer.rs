@@ -224,7 +224,7 @@ impl<T> LocalTimer<T> {
     /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
     /// instead; rounded up to the next tick.
     ///
-    /// Pushing a deadline out only writes it down. Pulling it in files a second entry in the wheel, which
+    /// Pushing a deadline out only writes it down. Pulling it in inserts a second entry into the wheel, which
     /// counts as a cancel towards what has to be swept.
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {

@@ -1,11 +1,11 @@
 //! The state word of a node: what it says and how it changes, without memory or threads.
 //!
 //! ```text
-//!   63             18 17   10   9      8       7      6       5      4..3     2      1..0
-//!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
-//!  | generation (46) |hint (8)| LIVE | PULLED | OWNER_REF | MOVED | (1)    | MOVERS | HANDLE |   |
-//!  +-----------------+--------+------+--------+------+-------+--------+--------+--------+---+
-//!          |<---- mark (32) ------->|           (1) is READING_PAYLOAD; it, OWNER_REF, MOVERS, HANDLE: the holds
+//!   63             18 17    10   9       8         7         6       5       4..3      2     1..0
+//!  +-----------------+--------+------+--------+-----------+-------+--------+--------+--------+---+
+//!  | generation (46) |hint (8)| LIVE | PULLED | OWNER_REF | MOVED |  (1)   | MOVERS | HANDLE |   |
+//!  +-----------------+--------+------+--------+-----------+-------+--------+--------+--------+---+
+//!          |<------- mark (32) -------->|  (1) READING_PAYLOAD; it, OWNER_REF, MOVERS and HANDLE are the holds
 //!
 //!   phase      LIVE  1..0            Idle ----------> Pending ---------> Cancelled, Fired, Returned
 //!   Idle         0    0 0              |               (once)                ^
@@ -35,8 +35,8 @@
 //!   completed in between, so a moved timer cannot fire at its old deadline.
 //! * `PULLED`: the deadline may lie before the entry that is inserted, and who has seen to that has promised the
 //!   owner a message. Until it arrives the old entry stands: a thread that stops on its way to it makes nothing late.
-//! * *hint*: which of a node's entries is the current one. Moving a deadline *out* files nothing; when the owner
-//!   learns that it was *pulled in*, it files a second entry and grows this number, which turns the first one into
+//! * *hint*: which of a node's entries is the current one. Moving a deadline *out* inserts nothing; when the owner
+//!   learns that it was *pulled in*, it inserts a second entry and grows this number, which turns the first one into
 //!   a zombie. Each period of a periodic timer grows it as well. It has 8 bits, so one of 256 entries that
 //!   moves have left behind looks like the current one; that costs a look when it is due, nothing else.
 

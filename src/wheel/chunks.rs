@@ -1,6 +1,6 @@
 //! Chunks: the pooled memory in which every bucket keeps its entries.
 //!
-//! A bucket is a chain of fixed-size chunks, and a chunk is an array of plain entries. Filing an
+//! A bucket is a chain of fixed-size chunks, and a chunk is an array of plain entries. Inserting an
 //! entry appends to the chain's last chunk; reading a bucket walks arrays in order. Any chunk of a
 //! chain may be partly filled, but none is empty, so a chain is consistent between any two calls.
 //!
