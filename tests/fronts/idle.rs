@@ -22,20 +22,19 @@ fn rest<L: Loop>(timer: &mut L, now: Time) {
 fn what_is_scheduled_after_an_idle_round_fires_in_time() {
     fn test<L: Loop>(delays: &[Duration]) {
         for &delay in delays {
-            for mut timer in L::each(delay) {
-                // With an empty timer, and with one that waits for something else.
-                for round in 0..2 {
-                    let now = NOW + 2 * HOUR * round;
-                    rest(&mut timer, now);
-                    timer.arm(now, delay, 1);
-                    if !delay.is_zero() {
-                        rest(&mut timer, now + delay - MS);
-                    }
-                    assert_eq!(fire(&mut timer, now + delay), [1]);
-                    rest(&mut timer, now + delay);
-                    timer.arm(now, delay, 2);
-                    assert_eq!(timer.poll(now + delay, |_| ()).fired, 1);
+            let mut timer = L::build(Settings::new(), delay);
+            // With an empty timer, and with one that waits for something else.
+            for round in 0..2 {
+                let now = NOW + 2 * HOUR * round;
+                rest(&mut timer, now);
+                timer.arm(now, delay, 1);
+                if !delay.is_zero() {
+                    rest(&mut timer, now + delay - MS);
                 }
+                assert_eq!(fire(&mut timer, now + delay), [1]);
+                rest(&mut timer, now + delay);
+                timer.arm(now, delay, 2);
+                assert_eq!(timer.poll(now + delay, |_| ()).fired, 1);
             }
         }
     }
@@ -48,15 +47,14 @@ fn what_is_scheduled_after_an_idle_round_fires_in_time() {
 #[test]
 fn what_was_scheduled_many_timers_ago_fires_in_time() {
     fn test<L: Loop>() {
-        for mut timer in L::each(FAR) {
-            rest(&mut timer, NOW);
-            timer.arm(NOW, FAR, 1);
-            for id in 0..20_000 {
-                timer.arm(NOW, HOUR, id);
-            }
-            rest(&mut timer, NOW + FAR - MS);
-            assert_eq!(fire(&mut timer, NOW + FAR), [1]);
+        let mut timer = L::build(Settings::new(), FAR);
+        rest(&mut timer, NOW);
+        timer.arm(NOW, FAR, 1);
+        for id in 0..20_000 {
+            timer.arm(NOW, HOUR, id);
         }
+        rest(&mut timer, NOW + FAR - MS);
+        assert_eq!(fire(&mut timer, NOW + FAR), [1]);
     }
     test::<LocalTimer<u64>>();
     test::<EventLoopTimer<u64>>();
@@ -66,12 +64,11 @@ fn what_was_scheduled_many_timers_ago_fires_in_time() {
 fn a_timer_that_is_pulled_in_after_an_idle_round_fires_in_time() {
     fn test<L: Loop>() {
         for to in [Duration::ZERO, MS, FAR] {
-            for mut timer in L::each(HOUR) {
-                let key = timer.arm(NOW, HOUR, 1);
-                rest(&mut timer, NOW);
-                assert!(timer.move_to(NOW, key, to));
-                assert_eq!(fire(&mut timer, NOW + to), [1]);
-            }
+            let mut timer = L::build(Settings::new(), HOUR);
+            let key = timer.arm(NOW, HOUR, 1);
+            rest(&mut timer, NOW);
+            assert!(timer.move_to(NOW, key, to));
+            assert_eq!(fire(&mut timer, NOW + to), [1]);
         }
     }
     test::<LocalTimer<u64>>();
@@ -82,12 +79,11 @@ fn a_timer_that_is_pulled_in_after_an_idle_round_fires_in_time() {
 #[test]
 fn a_time_that_goes_back_after_an_idle_round_stands_still() {
     fn test<L: Loop>() {
-        for mut timer in L::each(FAR) {
-            rest(&mut timer, NOW);
-            rest(&mut timer, NOW + HOUR);
-            timer.arm(NOW, FAR, 1);
-            assert_eq!(fire(&mut timer, NOW), [1]);
-        }
+        let mut timer = L::build(Settings::new(), FAR);
+        rest(&mut timer, NOW);
+        rest(&mut timer, NOW + HOUR);
+        timer.arm(NOW, FAR, 1);
+        assert_eq!(fire(&mut timer, NOW), [1]);
     }
     test::<LocalTimer<u64>>();
     test::<EventLoopTimer<u64>>();
@@ -213,16 +209,15 @@ fn what_a_remote_sent_before_it_went_is_not_slept_through() {
 fn a_timeout_ends_at_what_was_scheduled_after_an_idle_round() {
     fn test<L: Loop>() {
         for delay in [MS, 50 * MS, FAR, HOUR] {
-            for mut timer in L::each(HOUR) {
-                timer.arm(NOW, 2 * HOUR, 0);
-                rest(&mut timer, NOW);
-                assert_eq!(timer.poll_timeout(NOW), Some(2 * HOUR));
-                timer.arm(NOW, delay, 1);
-                assert_eq!(timer.poll_timeout(NOW), Some(delay));
-                assert_eq!(timer.next_deadline(), Some(NOW + delay));
-                rest(&mut timer, NOW);
-                assert_eq!(timer.poll_timeout(NOW), Some(delay));
-            }
+            let mut timer = L::build(Settings::new(), HOUR);
+            timer.arm(NOW, 2 * HOUR, 0);
+            rest(&mut timer, NOW);
+            assert_eq!(timer.poll_timeout(NOW), Some(2 * HOUR));
+            timer.arm(NOW, delay, 1);
+            assert_eq!(timer.poll_timeout(NOW), Some(delay));
+            assert_eq!(timer.next_deadline(), Some(NOW + delay));
+            rest(&mut timer, NOW);
+            assert_eq!(timer.poll_timeout(NOW), Some(delay));
         }
     }
     test::<LocalTimer<u64>>();

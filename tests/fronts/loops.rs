@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
     Budget, EventLoopTimer, FixedTimer, Key, LocalTimer, Period, ScheduleErrorKind, Settings, Time,
-    WheelKind,
 };
 
 /// A kind of loop timer.
@@ -17,12 +16,6 @@ pub(super) trait Loop: LoopTimer<Payload = u64> {
     fn build(settings: Settings, delay: Duration) -> Self;
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64>;
     fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool;
-
-    /// A timer on each wheel, for calls with this delay.
-    fn each(delay: Duration) -> [Self; 2] {
-        [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }]
-            .map(|wheel| Self::build(Settings::new().wheel(wheel), delay))
-    }
 
     /// Arms timers `0..count` for an hour after `NOW`.
     fn arm_all(&mut self, count: u64) -> Vec<Key<u64>> {
@@ -84,34 +77,33 @@ pub(super) fn fire(timer: &mut impl LoopTimer<Payload = u64>, now: Time) -> Vec<
 #[test]
 fn expirations_can_be_dropped_at_any_point() {
     fn test<L: Loop>() {
-        for mut timer in L::each(HOUR) {
-            let then = NOW + HOUR;
-            let keys = timer.arm_all(5);
-            assert_eq!(timer.expired(NOW).count(), 0);
-            let mut due = timer.expired(then);
-            let first = due.next().unwrap();
-            assert_eq!(
-                (first.key, first.payload, first.deadline),
-                (keys[0], 0, then)
-            );
-            // The timer can be used, and a poll inside does nothing.
-            assert_eq!(due.timer().poll(then, |_| ()).fired, 0);
-            assert_eq!(due.timer().expired(then).count(), 0);
-            assert!(due.timer().cancel(keys[1]).won());
-            let again = due.timer().arm(then, HOUR, 7);
-            let polled = due.finish();
-            assert_eq!((polled.fired, polled.more), (1, true));
-            assert_eq!(
-                timer.poll_timeout(then),
-                Some(Duration::ZERO),
-                "nothing is lost"
-            );
-            // A loop that is left half-way leaves the rest to the next poll.
-            let seen: Vec<u64> = timer.expired(then).take(2).map(|it| it.payload).collect();
-            assert_eq!(seen, [2, 3]);
-            assert_eq!((fire(&mut timer, then), timer.pending()), (vec![4], 1));
-            assert_eq!(timer.deadline(again), Some(then + HOUR));
-        }
+        let mut timer = L::build(Settings::new(), HOUR);
+        let then = NOW + HOUR;
+        let keys = timer.arm_all(5);
+        assert_eq!(timer.expired(NOW).count(), 0);
+        let mut due = timer.expired(then);
+        let first = due.next().unwrap();
+        assert_eq!(
+            (first.key, first.payload, first.deadline),
+            (keys[0], 0, then)
+        );
+        // The timer can be used, and a poll inside does nothing.
+        assert_eq!(due.timer().poll(then, |_| ()).fired, 0);
+        assert_eq!(due.timer().expired(then).count(), 0);
+        assert!(due.timer().cancel(keys[1]).won());
+        let again = due.timer().arm(then, HOUR, 7);
+        let polled = due.finish();
+        assert_eq!((polled.fired, polled.more), (1, true));
+        assert_eq!(
+            timer.poll_timeout(then),
+            Some(Duration::ZERO),
+            "nothing is lost"
+        );
+        // A loop that is left half-way leaves the rest to the next poll.
+        let seen: Vec<u64> = timer.expired(then).take(2).map(|it| it.payload).collect();
+        assert_eq!(seen, [2, 3]);
+        assert_eq!((fire(&mut timer, then), timer.pending()), (vec![4], 1));
+        assert_eq!(timer.deadline(again), Some(then + HOUR));
     }
     on_each_kind!(test);
 }
@@ -119,29 +111,28 @@ fn expirations_can_be_dropped_at_any_point() {
 #[test]
 fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
     fn test<L: Loop>() {
-        for mut timer in L::each(HOUR) {
-            timer.reserve(1000);
-            let keys = timer.arm_all(3);
-            let deadline = timer.deadline(keys[0]).expect("it is pending");
-            let listed: HashMap<_, _> = timer.keys().collect();
-            assert_eq!(
-                listed,
-                keys.into_iter().map(|key| (key, deadline)).collect()
-            );
-            assert!(timer.poll_timeout_ms(NOW) > 0);
-            timer.set_budget(Budget::new().fire(1));
-            assert_eq!(timer.poll(deadline, |_| ()).fired, 1);
-            let unfired = timer.drain().next().expect("two are left");
-            assert!(unfired.payload >= 1 && unfired.deadline == deadline);
-            timer.clear();
-            assert!(timer.is_empty() && timer.held_bytes() > 0);
-            assert_eq!(
-                timer
-                    .poll_with(deadline, |_, _| panic!("it was cleared"))
-                    .fired,
-                0
-            );
-        }
+        let mut timer = L::build(Settings::new(), HOUR);
+        timer.reserve(1000);
+        let keys = timer.arm_all(3);
+        let deadline = timer.deadline(keys[0]).expect("it is pending");
+        let listed: HashMap<_, _> = timer.keys().collect();
+        assert_eq!(
+            listed,
+            keys.into_iter().map(|key| (key, deadline)).collect()
+        );
+        assert!(timer.poll_timeout_ms(NOW) > 0);
+        timer.set_budget(Budget::new().fire(1));
+        assert_eq!(timer.poll(deadline, |_| ()).fired, 1);
+        let unfired = timer.drain().next().expect("two are left");
+        assert!(unfired.payload >= 1 && unfired.deadline == deadline);
+        timer.clear();
+        assert!(timer.is_empty() && timer.held_bytes() > 0);
+        assert_eq!(
+            timer
+                .poll_with(deadline, |_, _| panic!("it was cleared"))
+                .fired,
+            0
+        );
     }
     on_each_kind!(test);
 }
@@ -149,14 +140,13 @@ fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
 #[test]
 fn a_budget_of_zeros_is_a_budget_of_ones() {
     fn test<L: Loop>() {
-        for mut timer in L::each(HOUR) {
-            timer.set_budget(Budget::new().drain(0).fire(0).sweep(0));
-            timer.arm_all(3);
-            for id in 0..3 {
-                assert_eq!(fire(&mut timer, NOW + HOUR), [id], "one at a time");
-            }
-            assert!(timer.is_empty());
+        let mut timer = L::build(Settings::new(), HOUR);
+        timer.set_budget(Budget::new().drain(0).fire(0).sweep(0));
+        timer.arm_all(3);
+        for id in 0..3 {
+            assert_eq!(fire(&mut timer, NOW + HOUR), [id], "one at a time");
         }
+        assert!(timer.is_empty());
     }
     on_each_kind!(test);
     // What remotes have sent is drained one by one.
@@ -171,16 +161,15 @@ fn a_budget_of_zeros_is_a_budget_of_ones() {
 fn a_panic_in_a_handler_leaves_the_timer_usable() {
     fn test<L: Loop>() {
         let then = NOW + HOUR;
-        for mut timer in L::each(HOUR) {
-            timer.arm_all(4);
-            let poll = AssertUnwindSafe(|| timer.poll(then, |it| assert_ne!(it.payload, 1)));
-            assert!(catch_unwind(poll).is_err());
-            assert_eq!(timer.pending(), 2);
-            assert!(timer.next_deadline().is_some_and(|next| next <= then));
-            // Not inside a poll any more: what is due now need not wait for a second one.
-            timer.arm(NOW, HOUR, 8);
-            assert_eq!(fire(&mut timer, then), [2, 3, 8]);
-        }
+        let mut timer = L::build(Settings::new(), HOUR);
+        timer.arm_all(4);
+        let poll = AssertUnwindSafe(|| timer.poll(then, |it| assert_ne!(it.payload, 1)));
+        assert!(catch_unwind(poll).is_err());
+        assert_eq!(timer.pending(), 2);
+        assert!(timer.next_deadline().is_some_and(|next| next <= then));
+        // Not inside a poll any more: what is due now need not wait for a second one.
+        timer.arm(NOW, HOUR, 8);
+        assert_eq!(fire(&mut timer, then), [2, 3, 8]);
     }
     on_each_kind!(test);
 }
@@ -188,22 +177,21 @@ fn a_panic_in_a_handler_leaves_the_timer_usable() {
 #[test]
 fn forgetting_a_drain_keeps_the_remaining_timers() {
     fn test<L: Loop>(left: usize) {
-        for mut timer in L::each(HOUR) {
-            timer.arm_all(3);
-            timer.poll(NOW + MS, |_| ());
-            let mut drain = timer.drain();
-            assert!(drain.next().is_some());
-            std::mem::forget(drain);
-            let next = (left > 0).then_some(NOW + HOUR);
-            assert_eq!(
-                (timer.pending(), timer.next_deadline().filter(|_| left > 0)),
-                (left, next)
-            );
-            assert_eq!(
-                (fire(&mut timer, NOW + HOUR).len(), timer.next_deadline()),
-                (left, None)
-            );
-        }
+        let mut timer = L::build(Settings::new(), HOUR);
+        timer.arm_all(3);
+        timer.poll(NOW + MS, |_| ());
+        let mut drain = timer.drain();
+        assert!(drain.next().is_some());
+        std::mem::forget(drain);
+        let next = (left > 0).then_some(NOW + HOUR);
+        assert_eq!(
+            (timer.pending(), timer.next_deadline().filter(|_| left > 0)),
+            (left, next)
+        );
+        assert_eq!(
+            (fire(&mut timer, NOW + HOUR).len(), timer.next_deadline()),
+            (left, None)
+        );
     }
     test::<LocalTimer<u64>>(2);
     test::<FixedTimer<u64>>(2);
@@ -216,30 +204,29 @@ fn forgetting_a_drain_keeps_the_remaining_timers() {
 fn cancels_and_moves_are_swept_without_polls() {
     fn test<L: Loop>() {
         for (near, is_cancelled) in [(MS, true), (MS, false), (HOUR, true), (HOUR, false)] {
-            for mut timer in L::each(near) {
-                let mut key = timer.arm(NOW, near, 0);
-                let (mut peak, mut live) = (0, 0);
-                for n in 0..400_000_u64 {
-                    let later = NOW + Duration::from_nanos(n);
-                    if is_cancelled {
-                        assert!(timer.cancel(key).won());
-                        key = timer.arm(later, near, n);
-                    } else {
-                        // Over a wheel to and fro.
-                        let delay = if n % 2 == 0 { near } else { 2 * near };
-                        assert!(timer.move_to(later, key, delay));
-                    }
-                    if n % 200_000 == 199_999 {
-                        timer.arm(later, near, n);
-                        live += 1;
-                        // The figure of a loop is as of the last poll, which has nothing to fire.
-                        timer.poll(NOW, |_| panic!("nothing is due"));
-                        peak = peak.max(timer.held_bytes());
-                    }
+            let mut timer = L::build(Settings::new(), near);
+            let mut key = timer.arm(NOW, near, 0);
+            let (mut peak, mut live) = (0, 0);
+            for n in 0..400_000_u64 {
+                let later = NOW + Duration::from_nanos(n);
+                if is_cancelled {
+                    assert!(timer.cancel(key).won());
+                    key = timer.arm(later, near, n);
+                } else {
+                    // Over a wheel to and fro.
+                    let delay = if n % 2 == 0 { near } else { 2 * near };
+                    assert!(timer.move_to(later, key, delay));
                 }
-                assert!(peak < 1 << 20, "{peak} bytes held: {is_cancelled} {near:?}");
-                assert_eq!(timer.pending(), live + 1);
+                if n % 200_000 == 199_999 {
+                    timer.arm(later, near, n);
+                    live += 1;
+                    // The figure of a loop is as of the last poll, which has nothing to fire.
+                    timer.poll(NOW, |_| panic!("nothing is due"));
+                    peak = peak.max(timer.held_bytes());
+                }
             }
+            assert!(peak < 1 << 20, "{peak} bytes held: {is_cancelled} {near:?}");
+            assert_eq!(timer.pending(), live + 1);
         }
     }
     on_each_kind!(test);
@@ -249,19 +236,18 @@ fn cancels_and_moves_are_swept_without_polls() {
 #[test]
 fn moves_within_one_handler_leave_a_bounded_number_of_entries() {
     fn test<L: Loop>() {
-        for mut timer in L::each(MS) {
-            timer.arm(NOW, MS, 0);
-            let moved = timer.arm(NOW, HOUR, 1);
-            let polled = timer.poll_with(NOW + MS, |timer, expired| {
-                assert_eq!(expired.payload, 0);
-                for n in 0..300_000 {
-                    assert!(timer.move_to(NOW + MS, moved, HOUR * (n % 2)));
-                }
-                assert!(timer.held_bytes() < 3 << 20, "{} bytes", timer.held_bytes());
-            });
-            assert_eq!((polled.fired, timer.pending()), (1, 1));
-            assert_eq!(timer.deadline(moved), Some(NOW + MS + HOUR));
-        }
+        let mut timer = L::build(Settings::new(), MS);
+        timer.arm(NOW, MS, 0);
+        let moved = timer.arm(NOW, HOUR, 1);
+        let polled = timer.poll_with(NOW + MS, |timer, expired| {
+            assert_eq!(expired.payload, 0);
+            for n in 0..300_000 {
+                assert!(timer.move_to(NOW + MS, moved, HOUR * (n % 2)));
+            }
+            assert!(timer.held_bytes() < 3 << 20, "{} bytes", timer.held_bytes());
+        });
+        assert_eq!((polled.fired, timer.pending()), (1, 1));
+        assert_eq!(timer.deadline(moved), Some(NOW + MS + HOUR));
     }
     test::<LocalTimer<u64>>();
     test::<EventLoopTimer<u64>>();
@@ -271,16 +257,15 @@ fn moves_within_one_handler_leave_a_bounded_number_of_entries() {
 #[test]
 fn a_timer_that_is_moved_earlier_hundreds_of_times_fires_once() {
     fn test<L: Loop>() {
-        for mut timer in L::each(MS) {
-            let key = timer.arm(NOW, 10_000 * MS, 0);
-            for n in 1..=1_000 {
-                assert!(timer.move_to(NOW, key, (10_000 - n * 3) * MS));
-                assert!(timer.move_to(NOW, key, (10_000 - n) * MS));
-            }
-            let fired = [8_999, 9_000, 20_000].map(|ms| fire(&mut timer, NOW + ms * MS));
-            assert_eq!(fired, [vec![], vec![0], vec![]]);
-            assert_eq!(timer.next_deadline(), None);
+        let mut timer = L::build(Settings::new(), MS);
+        let key = timer.arm(NOW, 10_000 * MS, 0);
+        for n in 1..=1_000 {
+            assert!(timer.move_to(NOW, key, (10_000 - n * 3) * MS));
+            assert!(timer.move_to(NOW, key, (10_000 - n) * MS));
         }
+        let fired = [8_999, 9_000, 20_000].map(|ms| fire(&mut timer, NOW + ms * MS));
+        assert_eq!(fired, [vec![], vec![0], vec![]]);
+        assert_eq!(timer.next_deadline(), None);
     }
     test::<LocalTimer<u64>>();
     test::<EventLoopTimer<u64>>();

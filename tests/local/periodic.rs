@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tickwheel::{
     Budget, Cancel, Clock, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period, Settings,
-    Time, WheelKind,
+    Time,
 };
 
 fn ms(n: u64) -> Time {
@@ -20,36 +20,34 @@ fn pause(pause_ms: u64) -> Period {
     Period::fixed_delay(Duration::from_millis(pause_ms)).unwrap()
 }
 
-fn timers<T>() -> [LocalTimer<T>; 2] {
-    [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }]
-        .map(|kind| Settings::new().wheel(kind).build_local().unwrap())
+fn timer<T>() -> LocalTimer<T> {
+    Settings::new().build_local().unwrap()
 }
 
 #[test]
 fn a_burst_keeps_to_the_budget_and_lets_others_fire() {
-    for mut timer in timers() {
-        timer.set_budget(Budget::new().fire(100));
-        timer
-            .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), "burst")
-            .unwrap();
-        timer.schedule(Time::ZERO, ms(900), "other").unwrap();
-        let mut rounds = Vec::new();
-        loop {
-            let mut payloads = Vec::new();
-            let polled = timer.poll(ms(1000), |expired| payloads.push(expired.payload));
-            rounds.push(payloads);
-            if !polled.more {
-                break;
-            }
+    let mut timer = timer();
+    timer.set_budget(Budget::new().fire(100));
+    timer
+        .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Burst), "burst")
+        .unwrap();
+    timer.schedule(Time::ZERO, ms(900), "other").unwrap();
+    let mut rounds = Vec::new();
+    loop {
+        let mut payloads = Vec::new();
+        let polled = timer.poll(ms(1000), |expired| payloads.push(expired.payload));
+        rounds.push(payloads);
+        if !polled.more {
+            break;
         }
-        assert_eq!(rounds.concat().len(), 1001);
-        assert!(rounds.iter().all(|round| round.len() <= 100));
-        assert!(
-            rounds[0].contains(&"other"),
-            "it does not wait for the burst to end"
-        );
-        assert_eq!(timer.next_deadline(), Some(ms(1001)));
     }
+    assert_eq!(rounds.concat().len(), 1001);
+    assert!(rounds.iter().all(|round| round.len() <= 100));
+    assert!(
+        rounds[0].contains(&"other"),
+        "it does not wait for the burst to end"
+    );
+    assert_eq!(timer.next_deadline(), Some(ms(1001)));
 }
 
 /// A pause of 10 ms after a call that begins at 10 ms and takes 7: with a clock it counts from the end of the call.
@@ -79,33 +77,32 @@ fn a_fixed_delay_counts_from_the_end_of_the_call_that_a_clock_tells() {
         ),
     ];
     for (by_clock, act, next) in rows {
-        for mut timer in timers() {
-            let clock = ManualClock::new();
-            let key = timer
-                .schedule_periodic(Time::ZERO, ms(10), pause(10), ())
-                .unwrap();
-            clock.set(ms(10));
-            let call = |timer: &mut LocalTimer<()>, expired: Expired<()>| {
-                clock.advance(Duration::from_millis(7));
-                act(timer, expired.key);
-            };
-            let polled = catch_unwind(AssertUnwindSafe(|| match by_clock {
-                true => timer.poll_with_clock(&clock, call),
-                false => timer.poll_with(clock.now(), call),
-            }));
-            if let Ok(polled) = polled {
-                assert_eq!(polled.fired, 1);
-            }
-            assert_eq!((timer.deadline(key), timer.pending()), (Some(ms(next)), 1));
-            // After a call that moves nothing there is the usual pause.
-            clock.set(ms(next));
-            let polled =
-                timer.poll_with_clock(&clock, |_, _| _ = clock.advance(Duration::from_millis(7)));
-            assert_eq!(
-                (polled.fired, timer.deadline(key)),
-                (1, Some(ms(next + 17)))
-            );
+        let mut timer = timer();
+        let clock = ManualClock::new();
+        let key = timer
+            .schedule_periodic(Time::ZERO, ms(10), pause(10), ())
+            .unwrap();
+        clock.set(ms(10));
+        let call = |timer: &mut LocalTimer<()>, expired: Expired<()>| {
+            clock.advance(Duration::from_millis(7));
+            act(timer, expired.key);
+        };
+        let polled = catch_unwind(AssertUnwindSafe(|| match by_clock {
+            true => timer.poll_with_clock(&clock, call),
+            false => timer.poll_with(clock.now(), call),
+        }));
+        if let Ok(polled) = polled {
+            assert_eq!(polled.fired, 1);
         }
+        assert_eq!((timer.deadline(key), timer.pending()), (Some(ms(next)), 1));
+        // After a call that moves nothing there is the usual pause.
+        clock.set(ms(next));
+        let polled =
+            timer.poll_with_clock(&clock, |_, _| _ = clock.advance(Duration::from_millis(7)));
+        assert_eq!(
+            (polled.fired, timer.deadline(key)),
+            (1, Some(ms(next + 17)))
+        );
     }
 }
 
@@ -124,16 +121,15 @@ impl Clock for SetBack {
 
 #[test]
 fn a_call_that_ends_before_it_began_counts_from_its_beginning() {
-    for mut timer in timers() {
-        let clock = SetBack(AtomicBool::new(false));
-        let key = timer
-            .schedule_periodic(Time::ZERO, ms(10), pause(10), ())
-            .unwrap();
-        let polled = timer.poll_with_clock(&clock, |_, _| clock.0.store(true, Ordering::Relaxed));
-        assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(110))));
-        assert_eq!(timer.poll(ms(109), |_| ()).fired, 0);
-        assert_eq!(timer.poll(ms(110), |_| ()).fired, 1);
-    }
+    let mut timer = timer();
+    let clock = SetBack(AtomicBool::new(false));
+    let key = timer
+        .schedule_periodic(Time::ZERO, ms(10), pause(10), ())
+        .unwrap();
+    let polled = timer.poll_with_clock(&clock, |_, _| clock.0.store(true, Ordering::Relaxed));
+    assert_eq!((polled.fired, timer.deadline(key)), (1, Some(ms(110))));
+    assert_eq!(timer.poll(ms(109), |_| ()).fired, 0);
+    assert_eq!(timer.poll(ms(110), |_| ()).fired, 1);
 }
 
 /// A clock that panics when it is told to.
@@ -148,35 +144,34 @@ impl Clock for Moody {
 
 #[test]
 fn two_fixed_delays_of_one_poll_whose_end_the_clock_does_not_tell_are_not_short() {
-    for mut timer in timers() {
-        let clock = Moody(ManualClock::new(), AtomicBool::new(false));
-        for name in ["first", "second"] {
-            timer
-                .schedule_periodic(Time::ZERO, ms(10), pause(10), name)
-                .unwrap();
-        }
-        clock.0.set(ms(10));
-        let mut fired = Vec::new();
-        for now in [110, 115, 120, 125] {
-            let polled = timer.poll_with_clock(&clock, |_, expired| {
-                clock.0.set(ms(now));
-                clock.1.store(fired.is_empty(), Ordering::Relaxed);
-                fired.push((expired.payload, now));
-            });
-            assert_eq!(polled.more, now == 110, "the first call ends its poll");
-            clock.0.set(ms(now + 5));
-            clock.1.store(false, Ordering::Relaxed);
-        }
-        assert_eq!(
-            fired,
-            [
-                ("first", 110),
-                ("second", 115),
-                ("second", 125),
-                ("first", 125)
-            ]
-        );
+    let mut timer = timer();
+    let clock = Moody(ManualClock::new(), AtomicBool::new(false));
+    for name in ["first", "second"] {
+        timer
+            .schedule_periodic(Time::ZERO, ms(10), pause(10), name)
+            .unwrap();
     }
+    clock.0.set(ms(10));
+    let mut fired = Vec::new();
+    for now in [110, 115, 120, 125] {
+        let polled = timer.poll_with_clock(&clock, |_, expired| {
+            clock.0.set(ms(now));
+            clock.1.store(fired.is_empty(), Ordering::Relaxed);
+            fired.push((expired.payload, now));
+        });
+        assert_eq!(polled.more, now == 110, "the first call ends its poll");
+        clock.0.set(ms(now + 5));
+        clock.1.store(false, Ordering::Relaxed);
+    }
+    assert_eq!(
+        fired,
+        [
+            ("first", 110),
+            ("second", 115),
+            ("second", 125),
+            ("first", 125)
+        ]
+    );
 }
 
 #[test]
@@ -186,54 +181,52 @@ fn a_handler_cancels_its_own_periodic_timer() {
         rate(1, MissedTicks::Skip),
         pause(1),
     ] {
-        for mut timer in timers() {
-            let clock = ManualClock::new();
-            let key = timer
-                .schedule_periodic(Time::ZERO, ms(1), period, 0)
+        let mut timer = timer();
+        let clock = ManualClock::new();
+        let key = timer
+            .schedule_periodic(Time::ZERO, ms(1), period, 0)
+            .unwrap();
+        clock.set(ms(100));
+        let mut fired = 0;
+        let polled = timer.poll_with_clock(&clock, |timer, expired| {
+            fired += 1;
+            assert_eq!(expired.key, key);
+            assert_eq!(timer.cancel(expired.key), Cancel::Won(0));
+            // The node may serve another timer at once, which the end of the handler must not touch.
+            timer
+                .schedule(ms(100), Duration::from_millis(5), 1)
                 .unwrap();
-            clock.set(ms(100));
-            let mut fired = 0;
-            let polled = timer.poll_with_clock(&clock, |timer, expired| {
-                fired += 1;
-                assert_eq!(expired.key, key);
-                assert_eq!(timer.cancel(expired.key), Cancel::Won(0));
-                // The node may serve another timer at once, which the end of the handler must not touch.
-                timer
-                    .schedule(ms(100), Duration::from_millis(5), 1)
-                    .unwrap();
-                clock.advance(Duration::from_millis(2));
-            });
-            assert_eq!((polled.fired, fired, timer.pending()), (1, 1, 1));
-            assert!(timer.next_deadline() <= Some(ms(105)));
-            assert_eq!(timer.poll(ms(104), |_| ()).fired, 0);
-            assert_eq!(timer.poll(ms(105), |_| ()).fired, 1);
-            assert!(!timer.is_pending(key));
-        }
+            clock.advance(Duration::from_millis(2));
+        });
+        assert_eq!((polled.fired, fired, timer.pending()), (1, 1, 1));
+        assert!(timer.next_deadline() <= Some(ms(105)));
+        assert_eq!(timer.poll(ms(104), |_| ()).fired, 0);
+        assert_eq!(timer.poll(ms(105), |_| ()).fired, 1);
+        assert!(!timer.is_pending(key));
     }
 }
 
 #[test]
 fn the_handler_gets_a_clone_and_may_change_the_original() {
-    for mut timer in timers() {
-        timer
-            .schedule_periodic(
-                Time::ZERO,
-                ms(1),
-                rate(1, MissedTicks::Burst),
-                String::from("a"),
-            )
-            .unwrap();
-        let mut seen = Vec::new();
-        let polled = timer.poll_with(ms(3), |timer, expired| {
-            seen.push(expired.payload);
-            timer.get_mut(expired.key).unwrap().push('b');
-        });
-        assert_eq!(polled.fired, 3);
-        assert_eq!(seen, ["a", "ab", "abb"]);
-        let left: Vec<_> = timer
-            .drain()
-            .map(|unfired| (unfired.payload, unfired.deadline))
-            .collect();
-        assert_eq!(left, [("abbb".to_owned(), ms(4))]);
-    }
+    let mut timer = timer();
+    timer
+        .schedule_periodic(
+            Time::ZERO,
+            ms(1),
+            rate(1, MissedTicks::Burst),
+            String::from("a"),
+        )
+        .unwrap();
+    let mut seen = Vec::new();
+    let polled = timer.poll_with(ms(3), |timer, expired| {
+        seen.push(expired.payload);
+        timer.get_mut(expired.key).unwrap().push('b');
+    });
+    assert_eq!(polled.fired, 3);
+    assert_eq!(seen, ["a", "ab", "abb"]);
+    let left: Vec<_> = timer
+        .drain()
+        .map(|unfired| (unfired.payload, unfired.deadline))
+        .collect();
+    assert_eq!(left, [("abbb".to_owned(), ms(4))]);
 }

@@ -64,7 +64,7 @@ pub(crate) struct Setup {
     pub(crate) wheel: WheelKind,
 }
 
-/// Runs a test with and without workers, on both kinds of wheel.
+/// Runs a test with and without workers.
 pub(crate) fn each_setup(test: impl Fn(&Setup)) {
     each_setup_from(Time::ZERO, test);
 }
@@ -72,13 +72,11 @@ pub(crate) fn each_setup(test: impl Fn(&Setup)) {
 /// As [`each_setup`], with the clock at `start`.
 pub(crate) fn each_setup_from(start: Time, test: impl Fn(&Setup)) {
     for drive in [Drive::Manual, Drive::Workers] {
-        for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
-            test(&Setup {
-                clock: ManualClock::starting_at(start),
-                drive,
-                wheel,
-            });
-        }
+        test(&Setup {
+            clock: ManualClock::starting_at(start),
+            drive,
+            wheel: WheelKind::Hierarchical,
+        });
     }
 }
 
