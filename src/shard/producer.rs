@@ -102,8 +102,8 @@ impl<T> Producer<'_, T> {
     /// Ends a schedule: tells the owner of the timer. Returns the payload if the shard is closed, unless `stop` has
     /// found the timer and returned it: then it was accepted.
     #[inline(always)]
-    fn announce(self, tick: u64, armed: Armed, held: bool) -> Option<T> {
-        if self.send(tick, armed.index, armed.mark) {
+    fn announce(self, deadline: u64, armed: Armed, held: bool) -> Option<T> {
+        if self.send(deadline, armed.index, armed.mark) {
             None
         } else {
             self.take_back(armed, held)
@@ -112,7 +112,13 @@ impl<T> Producer<'_, T> {
 
     /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
     #[inline(always)]
-    pub(super) fn arm(self, tick: u64, payload: T, held: bool, send: bool) -> Scheduled<T, Armed> {
+    pub(super) fn arm(
+        self,
+        deadline: u64,
+        payload: T,
+        held: bool,
+        send: bool,
+    ) -> Scheduled<T, Armed> {
         let prepare = || if send { self.prepare() } else { Ok(()) };
         if let Err(kind) = self.shard.acquire_permit().and_then(|()| prepare()) {
             return Err(ScheduleError::new(kind, payload));
@@ -122,7 +128,7 @@ impl<T> Producer<'_, T> {
         let armed = self
             .shard
             .table
-            .arm(&self.thread.cache, tick, payload, held, count);
+            .arm(&self.thread.cache, deadline, payload, held, count);
         armed.map_err(|payload| self.no_node(payload))
     }
 
@@ -186,9 +192,9 @@ impl<T> Producer<'_, T> {
     /// timers).
     pub(crate) fn cancel_all(self) -> Vec<(Key<T>, u64, T)> {
         let mut cancelled = Vec::new();
-        for (key, tick) in self.shard.table.pending_keys() {
+        for (key, deadline) in self.shard.table.pending_keys() {
             if let Some(payload) = self.cancel(key) {
-                cancelled.push((key, tick, payload));
+                cancelled.push((key, deadline, payload));
             }
         }
         cancelled
@@ -269,9 +275,9 @@ impl<T> Producer<'_, T> {
 
     /// Begins a periodic timer. Lock-free; allocates once.
     pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Scheduled<T> {
-        let tick = repeat.recurrence.tick();
+        let deadline = repeat.recurrence.tick();
         let armed = self.arm_periodic(repeat, true)?;
-        if let Some(payload) = self.announce(tick, armed, false) {
+        if let Some(payload) = self.announce(deadline, armed, false) {
             return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
         }
         Ok(self.shard.table.key(armed.index, armed.generation))
@@ -347,31 +353,19 @@ impl<T> Producer<'_, T> {
     /// The thread state must be prepared. It does not unwind; once per block it may come to the allocator, see
     /// [`Inbox::prepare`](crate::inbox::Inbox::prepare).
     #[inline]
-    fn send(self, tick: u64, index: u32, mark: u32) -> bool {
-        self.tell(self.publish(tick, index, mark))
-    }
-
-    /// Writes the message, the first half of [`send`](Self::send). What comes back is to be told, at once or
-    /// together with later messages of the same thread, whichever is the lowest.
-    #[inline(always)]
-    pub(super) fn publish(self, tick: u64, index: u32, mark: u32) -> u64 {
-        match self.thread.writer.write(Message {
-            tick,
+    fn send(self, deadline: u64, index: u32, mark: u32) -> bool {
+        let message = Message {
+            tick: deadline,
             word: pack(index, mark),
-        }) {
-            None => tick,
+        };
+        let look_at = match self.thread.writer.write(message) {
+            None => deadline,
             Some(block) => {
                 let unread = self.shard.inbox.hand_over(&self.thread.writer, block);
-                if unread >= MOST_UNREAD { 0 } else { tick }
+                if unread >= MOST_UNREAD { 0 } else { deadline }
             }
-        }
-    }
-
-    /// Tells the owner, the second half of [`send`](Self::send): one fence, one look at whether the shard is closed,
-    /// one decision about a wake. False if it is closed.
-    #[inline(always)]
-    pub(super) fn tell(self, alarm: u64) -> bool {
-        let Announced { wake, closed } = self.shard.wake_state.notify(alarm);
+        };
+        let Announced { wake, closed } = self.shard.wake_state.notify(look_at);
         self.shard.wake(wake);
         !closed
     }
