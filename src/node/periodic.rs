@@ -17,7 +17,7 @@ use super::record::{Node, NodePayload};
 use super::table::{Armed, Table};
 use crate::contain;
 use crate::drive::{Fate, Fired};
-use crate::state::{Confirmed, Finished, MOVED, OWNER_REF, Phase, READING_PAYLOAD, State};
+use crate::state::{CLAIMED, Confirmed, Finished, MOVED, Phase, READING_PAYLOAD, State};
 use crate::sync::atomic::Ordering;
 use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
@@ -168,7 +168,7 @@ impl<T> Table<T> {
         let Some(node) = self
             .nodes
             .get(index)
-            .filter(|node| node.state.load().has(OWNER_REF))
+            .filter(|node| node.state.load().has(CLAIMED))
         else {
             return;
         };
@@ -259,7 +259,7 @@ impl<T> Table<T> {
         let link = unsafe { node.link() };
         // SAFETY: the caller has ended the timer.
         let kept = unsafe { link.take_kept() };
-        if !was.has(OWNER_REF) {
+        if !was.has(CLAIMED) {
             // SAFETY: the timer was not busy when the caller ended it, so all of the periodic state is the caller's.
             unsafe { link.free() };
         }
@@ -273,7 +273,7 @@ impl<T> Table<T> {
     /// `link` is the periodic state of that timer, and `left` what its last release has left.
     #[cold]
     pub(super) unsafe fn winner_let_go(link: Link<T>, left: State) {
-        if !left.has(OWNER_REF) {
+        if !left.has(CLAIMED) {
             // SAFETY: winner and owner have both let go, the winner last.
             unsafe { link.free() };
         }

@@ -4,7 +4,7 @@ use super::magazine::{Depot, ThreadCache};
 use super::record::{Node, NodePayload};
 use crate::contain;
 use crate::drive::{Fate, Fired};
-use crate::state::{Ending, MOVED, MOVERS, OWNER_REF, Phase, State, generation_seed};
+use crate::state::{CLAIMED, Ending, MOVED, MOVERS, Phase, State, generation_seed};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
@@ -272,7 +272,7 @@ impl<T> Table<T> {
     #[inline]
     fn release_taking(&self, cache: &ThreadCache, index: u32, node: &Node<T>, was: State) {
         // SAFETY: the winner has not let go yet, and the timer was periodic if its owner was busy with it.
-        let link = was.has(OWNER_REF).then(|| unsafe { node.link() });
+        let link = was.has(CLAIMED).then(|| unsafe { node.link() });
         let left = node.state.release_taking();
         if let Some(link) = link {
             // SAFETY: as above; this is the winner's last release.

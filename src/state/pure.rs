@@ -1,11 +1,11 @@
 //! The state word of a node: what it says and how it changes, without memory or threads.
 //!
 //! ```text
-//!   63             18 17    10   9       8         7         6       5       4..3      2     1..0
-//!  +-----------------+--------+------+--------+-----------+-------+--------+--------+--------+---+
-//!  | generation (46) |hint (8)| LIVE | PULLED | OWNER_REF | MOVED |  (1)   | MOVERS | HANDLE |   |
-//!  +-----------------+--------+------+--------+-----------+-------+--------+--------+--------+---+
-//!          |<------- mark (32) -------->|  (1) READING_PAYLOAD; it, OWNER_REF, MOVERS and HANDLE are the holds
+//!   63             18 17    10   9       8        7        6       5       4..3      2     1..0
+//!  +-----------------+--------+------+--------+---------+-------+--------+--------+--------+---+
+//!  | generation (46) |hint (8)| LIVE | PULLED | CLAIMED | MOVED |  (1)   | MOVERS | HANDLE |   |
+//!  +-----------------+--------+------+--------+---------+-------+--------+--------+--------+---+
+//!          |<------- mark (32) -------->|  (1) READING_PAYLOAD; it, CLAIMED, MOVERS and HANDLE are the holds
 //!
 //!   phase      LIVE  1..0            Idle ----------> Pending ---------> Cancelled, Fired, Returned
 //!   Idle         0    0 0              |               (once)                ^
@@ -26,9 +26,9 @@
 //!   the same node never matches again (46 bits: at 20 million arms of one node per second, more than
 //!   one thread reaches, it would take 40 days to come round).
 //! * *holds*: references to the node besides the winner's. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts the
-//!   threads that are changing the deadline, `OWNER_REF` to the owner that is at a call of a periodic timer,
+//!   threads that are changing the deadline, `CLAIMED` belongs to the owner that is at a call of a periodic timer,
 //!   `READING_PAYLOAD` to a winner that is reading the payload while another reference exists. Of a timer that fires
-//!   once `OWNER_REF` says that its handle is swapping the payload, which the handle owns meanwhile. The last
+//!   once `CLAIMED` says that its handle is swapping the payload, which the handle owns meanwhile. The last
 //!   reference to go recycles the node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
@@ -54,11 +54,11 @@ pub(crate) const MOVERS: u64 = 0b11 << 3;
 pub(super) const MOVER: u64 = 1 << 3;
 pub(crate) const READING_PAYLOAD: u64 = 1 << 5;
 pub(crate) const MOVED: u64 = 1 << 6;
-pub(crate) const OWNER_REF: u64 = 1 << 7;
+pub(crate) const CLAIMED: u64 = 1 << 7;
 pub(super) const PULLED: u64 = 1 << 8;
 const LIVE: u64 = 1 << 9;
 const PHASE_MASK: u64 = LIVE | STAGE_MASK;
-pub(super) const HOLDS: u64 = HANDLE | MOVERS | READING_PAYLOAD | OWNER_REF;
+pub(super) const HOLDS: u64 = HANDLE | MOVERS | READING_PAYLOAD | CLAIMED;
 /// Where a mark begins: beside the hint, with the bit that says that the timer lives, so that one comparison tells
 /// whether an entry is dead.
 const MARK_SHIFT: u32 = LIVE.trailing_zeros();
@@ -189,7 +189,7 @@ impl State {
     /// Returns whether a timer that fires once lives and its payload is being swapped.
     #[inline]
     pub(crate) const fn is_swapping(self) -> bool {
-        self.0 & (PHASE_MASK | OWNER_REF) == Phase::Pending as u64 | OWNER_REF
+        self.0 & (PHASE_MASK | CLAIMED) == Phase::Pending as u64 | CLAIMED
     }
 
     /// Returns whether as many are as can be counted.
@@ -230,14 +230,14 @@ impl State {
     /// Returns the state in which the owner begins a call of a periodic timer.
     #[must_use]
     pub(super) const fn preparing(self) -> Self {
-        self.in_phase(Phase::Preparing).with(OWNER_REF)
+        self.in_phase(Phase::Preparing).with(CLAIMED)
     }
 
     /// Returns the state in which the owner is done with a periodic timer, which resumes; `called`: its handler was
     /// called.
     #[must_use]
     pub(super) const fn waiting(self, called: bool) -> Self {
-        let waiting = self.in_phase(Phase::Waiting).without(OWNER_REF);
+        let waiting = self.in_phase(Phase::Waiting).without(CLAIMED);
         if called {
             waiting.with_new_mark()
         } else {

@@ -4,7 +4,7 @@
 //! the owner's.
 
 use super::pure::{
-    AT_A_CALL, HANDLE, HOLDS, MOVED, MOVER, OWNER_REF, PULLED, Phase, READING_PAYLOAD, State,
+    AT_A_CALL, CLAIMED, HANDLE, HOLDS, MOVED, MOVER, PULLED, Phase, READING_PAYLOAD, State,
 };
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -177,7 +177,7 @@ impl StateWord {
             });
         }
         // A handle's own hold protects the node, but not what a call shares with the winner.
-        if by_handle && !seen.has(OWNER_REF) {
+        if by_handle && !seen.has(CLAIMED) {
             self.step(seen, ended)?;
             return Ok(Ending::Held(seen));
         }
@@ -212,8 +212,8 @@ impl StateWord {
     #[cfg(any(feature = "futures", test))]
     pub(crate) fn begin_swap(&self, generation: u64) -> bool {
         let mut seen = self.load();
-        while seen.is_named(generation) && !seen.is_periodic() && !seen.has(OWNER_REF) {
-            match self.step(seen, seen.with(OWNER_REF)) {
+        while seen.is_named(generation) && !seen.is_periodic() && !seen.has(CLAIMED) {
+            match self.step(seen, seen.with(CLAIMED)) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }
@@ -227,7 +227,7 @@ impl StateWord {
     pub(crate) fn end_swap(&self) -> State {
         // ORDERING: Release publishes the payload to the thread that ends the timer next [P24]. Nothing is acquired:
         // who has ended it meanwhile has touched nothing but this word.
-        State(self.0.fetch_and(!OWNER_REF, Ordering::Release))
+        State(self.0.fetch_and(!CLAIMED, Ordering::Release))
     }
 
     /// Notes that the owner knows of the moves so far. To be called before it reads the deadline, so that a later
@@ -374,7 +374,7 @@ impl StateWord {
 
     /// Releases, as the owner, a periodic timer that another thread has ended; returns the remaining state.
     pub(crate) fn let_go(&self) -> State {
-        self.release(OWNER_REF)
+        self.release(CLAIMED)
     }
 
     /// Returns whether an entry with this mark still stands for a living timer.
