@@ -1,6 +1,6 @@
 //! The waker of the task that turns a driven shard: no wake is lost while the waker is replaced.
 
-use super::harness::{UNBOUNDED, explore, spawn_with};
+use super::harness::{UNBOUNDED, bounded, explore, spawn_with};
 use crate::engine::crew::seat::TaskWaker;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn wake_or_set() {
 /// The same with two wakes at once.
 #[test]
 fn two_wake_or_set() {
-    explore(UNBOUNDED, || {
+    explore(bounded(3, 2), || {
         let [first, next] = [(); 2].map(|()| Arc::<Task>::default());
         let seat = Seat::<2>::new(&first);
         let waking = [0, 1].map(|message| spawn_with(&seat, move |seat| seat.tell(message)));

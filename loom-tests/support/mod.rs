@@ -1,7 +1,8 @@
 //! Loom's side of `src/sync`, compiled into the library under `--cfg tickwheel_loom` only.
 //!
 //! `watched` has loom's atomics with a gap in its search closed, `weakened` gives one operation another ordering to see
-//! whether a model notices, `stand_in` replaces the epoch, `futex` the kernel's, `slot` the numbers of threads.
+//! whether a model notices, `stand_in` replaces the epoch, `futex` the kernel's, `rw_lock` a lock of std's, `slot` the
+//! numbers of threads.
 
 #[cfg(all(not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
 compile_error!(
@@ -11,6 +12,7 @@ compile_error!(
 
 #[cfg(target_os = "linux")]
 pub(crate) mod futex;
+pub(crate) mod rw_lock;
 pub(crate) mod slot;
 #[cfg(tickwheel_epoch_stand_in)]
 pub(crate) mod stand_in;

@@ -62,7 +62,9 @@ pub(crate) mod atomic {
 #[cfg(feature = "threads")]
 pub(crate) mod lock {
     #[cfg(tickwheel_loom)]
-    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock};
+    pub(crate) use super::explored::rw_lock::RwLock;
+    #[cfg(tickwheel_loom)]
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     #[cfg(not(tickwheel_loom))]
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
 }
