@@ -86,6 +86,19 @@ fn fire_all_or_turn() {
     });
 }
 
+/// The same where the shard's worker waits for the driver's end: it takes the shard when the turn is over.
+#[test]
+fn fire_all_or_turn_of_a_lent_shard() {
+    explore_engine(WORKER, |timer, fired| {
+        timer.start().unwrap();
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(SOON, 1).unwrap();
+        let turning = spawn(move || shard.turn(Waker::noop()).is_ok());
+        fire_all(&timer, &fired);
+        let _ = turning.join().unwrap();
+    });
+}
+
 /// A second driver comes while everything fires: it never gets the shard. The first one loses it, and the shutdown does
 /// not wait for its turn, which never comes.
 #[test]
@@ -167,6 +180,19 @@ fn stop_or_turn_by_hand() {
         let left = timer.stop().unwrap().len();
         let _ = turning.join().unwrap();
         assert_eq!((left + fired.get(), timer.is_stopped()), (1, true));
+    });
+}
+
+/// An engine that is turned by hand is to fire everything meanwhile: its timer, which is not due, fires once, on either
+/// thread.
+#[test]
+fn fire_all_or_turn_by_hand() {
+    explore_shards(BY_HAND, 1, Drive::Manual, |timer, fired| {
+        timer.schedule_key(SOON, 1).unwrap();
+        let other = timer.clone();
+        let turning = spawn(move || other.turn());
+        fire_all(&timer, &fired);
+        let _ = turning.join().unwrap();
     });
 }
 
