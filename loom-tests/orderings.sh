@@ -9,6 +9,8 @@
 #
 # JOBS=1 explores one scenario at a time; without it, as many as there are cores.
 #
+# What it has found stays in the target folder, by the hash of the program: stopped, it goes on where it was.
+#
 # One build serves all: loom-tests/support/weakened.rs gives an operation another ordering at run time. It knows the
 # operation by its line, or by the line of the caller where a function has `track_caller`: so each transition of the
 # state word is weakened by itself.
@@ -21,8 +23,6 @@ if [[ ${1-} == --full ]]; then
   shift
 fi
 jobs=${JOBS:-$(nproc)}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRANCHES LOOM_CHECKPOINT_FILE
 # The build of loom-tests/run.sh, so that both share it.
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
@@ -35,9 +35,17 @@ export -f scenario
 
 program=$(cargo test --release --package tickwheel --lib --no-run 2>&1 | tee /dev/stderr \
   | sed -n 's/.*(\(.*\))$/\1/p' | tail -1)
-export program work
+work=$CARGO_TARGET_DIR/orderings-$(sha256sum "$program" | cut -c1-12)
+mkdir -p "$work"
+results=$work/results-$([[ $full -eq 1 ]] && echo full || echo quick)
+touch "$results"
+export program work results
 echo "the scenarios as they are, to see what each of them meets"
-met() { TICKWHEEL_ORDERINGS=1 scenario "$1" >"$work/met-$1" 2>&1 || { cat "$work/met-$1"; exit 1; }; }
+met() {
+  [[ ! -e $work/met-$1 ]] || return 0
+  TICKWHEEL_ORDERINGS=1 scenario "$1" >"$work/part-$1" 2>&1 || { cat "$work/part-$1"; exit 1; }
+  mv "$work/part-$1" "$work/met-$1"
+}
 export -f met
 "$program" --list models:: | sed -n 's/^models::\(.*\): test$/\1/p' \
   | xargs -P "$jobs" -I{} bash -c 'met {}'
@@ -73,7 +81,8 @@ export -f function_at
 try() {
   local at=$1 part=$2 from=$3 to=$4 bounds candidate verdict="" code unended=0
   local file=${at%:*} line=${at##*:}
-  local log=$work/log-$BASHPID
+  local log=$work/log-$BASHPID name="$at $part $from $to"
+  grep -qF "| $name |" "$results" && return
   export TICKWHEEL_WEAKEN="$at $part $to"
   for bounds in quick $([[ $full -eq 1 ]] && echo full); do
     for candidate in $(awk -v at="$at" -v part="$part" '$3 == at && $4 == part { print $1, $2 }' \
@@ -88,12 +97,14 @@ try() {
   done
   [[ -n $verdict ]] || verdict=SURVIVED
   [[ $unended -eq 0 ]] || verdict+=" ($unended did not end)"
-  printf '%s\n' "| \`$file\` \`$(function_at "$file" "$line")\` | $part $from -> $to | $verdict | $line" \
-    | tee -a "$work/results"
+  rm -f "$log"
+  printf '%s\n' "| \`$file\` \`$(function_at "$file" "$line")\` | $part $from -> $to | $verdict | $name |" \
+    | tee -a "$results"
 }
 export -f try
 export full
 xargs -P "$jobs" -L1 bash -c 'try "$@"' _ <"$work/mutants"
+while read -r mutant; do grep -F "| $mutant |" "$results"; done <"$work/mutants" >"$work/results"
 grep -F '| SURVIVED' "$work/results" | cut -d'|' -f2,3 | sort -u >"$work/survived" || true
 
 # What is written with an ordering, outside of the tests, and is met by no scenario: loom does not see it at all.
