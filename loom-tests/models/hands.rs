@@ -211,7 +211,7 @@ fn stop_or_start() {
 /// A wait for the timers that are due ends, also because the engine does.
 #[test]
 fn stop_or_wait_idle() {
-    explore_engine(WORKER, |timer, _| {
+    explore_engine(bounded(1, 1), |timer, _| {
         timer.start().unwrap();
         let other = timer.clone();
         let waiting = spawn(move || other.wait_idle());
