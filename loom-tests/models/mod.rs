@@ -29,6 +29,8 @@ mod stop;
 #[cfg(not(crossbeam_loom))]
 mod clock;
 #[cfg(not(crossbeam_loom))]
+mod event_loop;
+#[cfg(not(crossbeam_loom))]
 mod hands;
 #[cfg(not(crossbeam_loom))]
 mod histogram;

@@ -50,6 +50,7 @@ pub(crate) fn begin_execution() {
     ASYMMETRIC.set(false);
     ASKED.set([false; THREADS]);
     ENDED.set([false; THREADS]);
+    super::references::begin_execution();
     #[cfg(target_os = "linux")]
     super::futex::begin_execution();
 }

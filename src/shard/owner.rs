@@ -15,6 +15,7 @@ use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
 use crate::sync::atomic::{Ordering, fence};
+use crate::sync::references;
 use crate::time::Repeat;
 use crate::types::{Budget, Key, ScheduleError, Scheduled};
 use crate::wheel::{AnyWheel, Entry, no_memory};
@@ -303,7 +304,7 @@ impl<T> Owner<T> {
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         // Others get their reference from this one, on this thread, or from another that is counted here.
-        let alone = Arc::strong_count(&self.handle) == 1;
+        let alone = references(&self.handle) == 1;
         if alone {
             // ORDERING: Acquire fence, pairs with the Release by which an `Arc` lets go: what the last other thread sent
             // is seen by a look at the inbox that follows. [P28]

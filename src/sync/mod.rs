@@ -80,6 +80,14 @@ pub(crate) mod process {
     pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
 }
 
+/// Returns how many references there are to what threads share; a model may count those of its other threads.
+#[cfg(all(feature = "threads", not(tickwheel_loom)))]
+pub(crate) fn references<T>(shared: &std::sync::Arc<T>) -> usize {
+    std::sync::Arc::strong_count(shared)
+}
+#[cfg(tickwheel_loom)]
+pub(crate) use explored::references::count as references;
+
 /// Returns a size in production, and the one that models explore: small, so that they cross its border.
 pub(crate) const fn bounded<T: Copy>(real: T, explored: T) -> T {
     if cfg!(tickwheel_loom) { explored } else { real }
