@@ -1,7 +1,7 @@
 //! Measures timers that fire in an asynchronous server: CPU, lateness, switches between threads and memory.
 //!
-//! Two workloads on a runtime of tokio: connections that send a ping once per period and have an idle timeout that each
-//! ping pushes out; sleeps that all fire; and tasks that sleep again and again. Each measurement runs in a process of its
+//! Workloads on a runtime of tokio: connections that send a ping once per period and have an idle timeout that each ping
+//! pushes out; sleeps that all fire; tasks that sleep again and again; and the first sleep of a process. Each measurement runs in a process of its
 //! own, and the ways to keep time take turns.
 //!
 //! ```text
@@ -66,7 +66,7 @@ static SAMPLED: AtomicU64 = AtomicU64::new(1);
 
 fn main() -> Result<(), Failure> {
     let options = Options::parse();
-    let workloads: [(Work, u64, &str, u64, &str); 6] = [
+    let workloads: [(Work, u64, &str, u64, &str); 7] = [
         (
             connections,
             200_000,
@@ -85,6 +85,7 @@ fn main() -> Result<(), Failure> {
             15,
             "ms",
         ),
+        (first, 1, "sleep, the first of its process, of", 5, "ms"),
     ];
     if let (Some(way), Some(workload)) = (options.way, options.workload) {
         let (work, tasks, _, length, _) = workloads[workload];
@@ -291,6 +292,16 @@ fn again(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Metrics {
     std::thread::sleep(Duration::from_secs(1));
     let bytes = (resident_bytes() - before) / tasks as f64;
     over(bytes, || std::thread::sleep(Duration::from_secs(3)))
+}
+
+/// The first sleep of the process, which makes all that later ones find.
+fn first(runtime: &Runtime, way: Way, _: u64, ms: u64) -> Metrics {
+    over(0.0, || {
+        let delay = Duration::from_millis(ms);
+        let due = Instant::now() + delay;
+        runtime.block_on(sleep(way, delay));
+        record(due);
+    })
 }
 
 /// Measures what happens while `wait` waits.
