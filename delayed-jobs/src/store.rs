@@ -64,7 +64,7 @@ const OLDEST: (u32, u32) = (7, 0);
 
 /// Counts the changes of what the keys hold that nodes of another version could not read. Such nodes refuse
 /// to start; nodes of one layout run side by side, because each names its scripts by their hashes.
-const LAYOUT: u64 = 1;
+const LAYOUT: u64 = 2;
 
 /// Access to the jobs of a namespace, from any task of any process. Clones share a connection.
 #[derive(Clone)]

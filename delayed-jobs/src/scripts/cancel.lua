@@ -2,11 +2,11 @@
 -- ARGV id, retention in ms
 local id = ARGV[1]
 local key = base .. ':job:' .. id
-local job = redis.call('HMGET', key, 'state', 'due', 'once', 'long')
+local job = redis.call('HMGET', key, 'state', 'due', 'once', 'payload')
 if not job[2] then return { 'unknown', 0 } end
 if redis.call('ZREM', base .. ':due', id) == 1 then
   count_pending(queue_of(id), -1)
-  retire(key, job[3], job[4], 'cancelled', ARGV[2])
+  retire(id, key, job[3], job[4], 'cancelled', ARGV[2])
   job[1] = 'cancelled'
 end
 return { job[1] or 'fired', tonumber(job[2]) }

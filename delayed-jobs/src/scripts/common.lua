@@ -24,28 +24,22 @@ local function announce(moments)
   local count = redis.call('INCR', base .. ':seq')
   redis.call('PUBLISH', base .. ':near', text(count) .. ' ' .. table.concat(moments, ' '))
 end
--- Writes the record of a new job. `long` marks one that Redis keeps as a table and not as a list, because of a value of
--- more than 64 bytes.
+-- Writes the record of a new job. A payload of more than 64 bytes has a key of its own, because with a value as long as
+-- that Redis keeps a record as a table, which takes three times as much as a list, and does not shrink.
 local function record(id, payload, ...)
   if #payload > 64 then
-    redis.call('HSET', base .. ':job:' .. id, 'payload', payload, 'long', 1, ...)
+    redis.call('SET', base .. ':payload:' .. id, payload)
+    redis.call('HSET', base .. ':job:' .. id, ...)
   else
     redis.call('HSET', base .. ':job:' .. id, 'payload', payload, ...)
   end
 end
--- Ends a job: its record without the payload, and the memory of its idempotency key, stay for `retention` ms.
-local function retire(key, once, is_long, state, retention)
-  if is_long then
-    -- Written anew: a table takes three times as much as a list, and does not become one when it shrinks.
-    local job = redis.call('HMGET', key, 'due', 'created', 'policy', 'fired', 'attempt', 'spent', 'reason')
-    local kept = { 'state', state, 'due', job[1], 'created', job[2], 'policy', job[3] }
-    if job[4] then kept[9], kept[10], kept[11], kept[12] = 'fired', job[4], 'attempt', job[5] - (job[6] or 0) end
-    if job[7] then kept[#kept + 1], kept[#kept + 2] = 'reason', job[7] end
-    redis.call('DEL', key)
-    redis.call('HSET', key, unpack(kept))
-  else
-    redis.call('HSET', key, 'state', state, 'payload', '')
-  end
+-- The payload of a job that has not ended, if its record does not hold it.
+local function long_payload(id) return redis.call('GET', base .. ':payload:' .. id) end
+-- Ends a job: its record, and the memory of its idempotency key, stay for `retention` ms, a long payload does not.
+local function retire(id, key, once, payload, state, retention)
+  if not payload then redis.call('DEL', base .. ':payload:' .. id) end
+  redis.call('HSET', key, 'state', state)
   redis.call('PEXPIRE', key, retention)
   if once and once ~= '' then redis.call('PEXPIRE', base .. ':once:' .. once, retention) end
 end
@@ -61,7 +55,7 @@ local function forget(id)
     local key = base .. ':job:' .. id
     local once = redis.call('HGET', key, 'once')
     if once and once ~= '' then redis.call('DEL', base .. ':once:' .. once) end
-    redis.call('DEL', key)
+    redis.call('DEL', key, base .. ':payload:' .. id)
   end
   return gone
 end
@@ -82,6 +76,6 @@ local function drop_occurrence(name)
   local id = redis.call('HGET', base .. ':schedule:' .. name, 'job')
   if id and redis.call('ZREM', base .. ':due', id) == 1 then
     count_pending(queue_of(id), -1)
-    redis.call('DEL', base .. ':job:' .. id)
+    redis.call('DEL', base .. ':job:' .. id, base .. ':payload:' .. id)
   end
 end

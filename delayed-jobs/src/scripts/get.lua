@@ -7,4 +7,5 @@ local job = redis.call('HMGET', key, 'state', 'due', 'created', 'fired', 'attemp
 if job[2] and not job[1] then
   job[1] = redis.call('ZSCORE', base .. ':due', ARGV[1]) and 'pending' or 'fired'
 end
+job[9] = job[9] or long_payload(ARGV[1])
 return job

@@ -28,12 +28,13 @@ for _, item in ipairs(items) do
   local id, due, fired = string.match(item, '^(%S+) (%S+) (%S+)$')
   local key = base .. ':job:' .. id
   local job = redis.call('HMGET', key, 'attempt', 'spent', 'policy', 'payload', 'schedule')
-  if job[4] then
+  local payload = job[4] or long_payload(id)
+  if payload and job[3] then
     local attempt = (job[1] or 0) + 1
     redis.call('HSET', key, 'attempt', attempt, 'fired', fired)
     held[#held + 1], held[#held + 2] = till, id
     taken[#taken + 1] = { id, attempt, tonumber(job[2] or 0), job[3], tonumber(due), tonumber(fired),
-      job[4], job[5] }
+      payload, job[5] }
   else
     orphans = orphans + 1
   end

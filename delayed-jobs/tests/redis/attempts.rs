@@ -157,10 +157,16 @@ async fn an_ended_job_keeps_no_payload_and_little_memory() {
         let key = format!("jobs:{{{}}}:job:{id}", id.partition());
         say(&scene.redis, &format!("MEMORY USAGE {key} SAMPLES 0")).await
     };
+    let payloads = async || -> usize {
+        let keys: Vec<String> = say(&scene.redis, "KEYS jobs:*:payload:*").await;
+        keys.len()
+    };
     for payload in ["short".to_owned(), "long ".repeat(200)] {
         let far = scene.create(job(&payload, HOUR)).await;
         let near = scene.create(job(&payload, MS)).await;
-        let pending = memory(&far).await;
+        let pending = store.get(&far).await.unwrap();
+        assert_eq!(pending.payload.as_deref(), Some(&*payload));
+        assert_eq!(payloads().await, if payload.len() > 64 { 2 } else { 0 });
         let one = consumer.next().await;
         assert_eq!((&one.id, &one.payload), (&near, &payload));
         consumer.acknowledge(&[one]).await.unwrap();
@@ -170,16 +176,19 @@ async fn an_ended_job_keeps_no_payload_and_little_memory() {
             assert_eq!((ended.state, ended.payload), (state, None));
             assert!(ended.due_ms >= ended.created_ms && ended.max_attempts == 10);
             let kept = memory(&id).await;
-            // Of a short record nothing can be saved, and of a long one most.
-            assert!(kept <= 280, "{kept} of {pending} bytes");
+            assert!(kept <= 280, "{kept} bytes");
         }
+        assert_eq!(payloads().await, 0, "a long one has a key of its own");
     }
     // A dead one keeps it, because it may be requeued.
-    scene.create(tried("poison", Retry::fixed(1, MS))).await;
+    let poison = "poison ".repeat(10);
+    scene.create(tried(&poison, Retry::fixed(1, MS))).await;
     let one = consumer.next().await;
     consumer.fail(&[one], "").await.unwrap();
     let dead = store.dead(None, 9).await.unwrap().jobs.remove(0);
-    assert_eq!(dead.payload.as_deref(), Some("poison"));
+    assert_eq!(dead.payload.as_deref(), Some(&*poison));
+    store.purge(Some(&[dead.id])).await.unwrap();
+    assert_eq!(payloads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

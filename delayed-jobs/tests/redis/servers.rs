@@ -18,8 +18,8 @@ async fn all_nodes_must_agree() {
     let refused = async |settings: Settings| Store::open(settings).await.unwrap_err().to_string();
     let _: u64 = say(&scene.redis, "HSET jobs:settings layout 9").await;
     let said = refused(scene.settings.clone()).await;
-    assert!(said.contains("has layout 9, not 1"), "{said}");
-    let _: u64 = say(&scene.redis, "HSET jobs:settings layout 1").await;
+    assert!(said.contains("has layout 9, not 2"), "{said}");
+    let _: u64 = say(&scene.redis, "HSET jobs:settings layout 2").await;
     let said = refused(Settings {
         window: 9_000 * MS,
         ..scene.settings
