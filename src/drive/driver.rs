@@ -98,7 +98,7 @@ impl Driver {
     fn rest(&mut self, next: u64) {
         self.next = next;
         // The log wants a turn somewhat before what is sealed there is due.
-        self.idle_until = next.min(self.log.next_look());
+        self.idle_until = next.min(self.log.insert_at());
     }
 
     /// Notes that the turn which has ended leaves something to do at once.
@@ -235,7 +235,7 @@ impl Driver {
                 }
             }
             if !self.refill(store, turn.now, &mut turn.left) {
-                let next = self.first();
+                let next = self.earliest();
                 // With nothing left it is not, also at the last tick, at which a shutdown fires everything.
                 turn.cut_short = next.is_some_and(|next| next <= turn.now);
                 if !turn.cut_short && self.deferred.entries.is_empty() {
@@ -252,7 +252,7 @@ impl Driver {
         self.due_next = 0;
         while *left > 0 {
             let mut to = now;
-            if self.log.next_look() <= now {
+            if self.log.insert_at() <= now {
                 let limit = left.saturating_mul(INSERTED_PER_SETTLED);
                 let taken = self.leave_log(store, now, limit);
                 // At least one stays, so that the smallest budget makes headway with any entries.
@@ -351,9 +351,9 @@ impl Driver {
     }
 
     /// Returns the earliest deadline in log and wheel: exact, or earlier while zombies lie there.
-    fn first(&self) -> Option<u64> {
+    fn earliest(&self) -> Option<u64> {
         let in_log = (self.log.len() > 0).then(|| self.log.earliest());
-        self.wheel.next_deadline().into_iter().chain(in_log).min()
+        self.wheel.earliest().into_iter().chain(in_log).min()
     }
 
     /// Entries in log and wheel.
@@ -373,7 +373,7 @@ impl Driver {
             .chain(&self.deferred.entries);
         waiting
             .map(|entry| entry.deadline)
-            .chain(self.first())
+            .chain(self.earliest())
             .min()
     }
 
@@ -408,7 +408,7 @@ impl Driver {
         if waiting {
             return 0;
         }
-        self.first().unwrap_or(u64::MAX)
+        self.earliest().unwrap_or(u64::MAX)
     }
 
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows

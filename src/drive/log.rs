@@ -283,7 +283,7 @@ impl Log {
 
     /// Returns the tick at which [`insert_due`](Self::insert_due) has something to do.
     #[inline]
-    pub(crate) fn next_look(&self) -> u64 {
+    pub(crate) fn insert_at(&self) -> u64 {
         self.earliest_young()
             .min(self.sealed_min.saturating_sub(SOON))
     }

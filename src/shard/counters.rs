@@ -55,8 +55,8 @@ pub(crate) struct Counters {
     pub(crate) cut_short: Counter,
     /// Messages taken out of the inbox.
     pub(crate) drained: Counter,
-    /// The earliest tick at which there is something to do, as of the last turn, inverted: zero is never.
-    pub(crate) next: Counter,
+    /// The next tick, inverted, so that it begins with never.
+    next_tick: Counter,
     pub(crate) parks: Counter,
     /// Parks that a producer ended.
     pub(crate) wakes: Counter,
@@ -67,4 +67,15 @@ pub(crate) struct Counters {
     pub(crate) lateness: Recorder,
     /// How long handlers ran, where the engine measures it.
     pub(crate) handler_time: Recorder,
+}
+
+impl Counters {
+    /// Returns the next tick at which there is something to do, as of the last turn; `u64::MAX` for never.
+    pub(super) fn next_tick(&self) -> u64 {
+        !self.next_tick.get()
+    }
+
+    pub(super) fn set_next_tick(&self, tick: u64) {
+        self.next_tick.set(!tick);
+    }
 }

@@ -219,18 +219,18 @@ impl<T> ShardHandle<T> {
         sent.saturating_sub(drained)
     }
 
-    /// Returns the earliest tick that the owner, as of its last turn, or the inbox knows of; `u64::MAX` for none.
-    pub(super) fn earliest(&self) -> u64 {
+    /// Returns the next tick at which there is something to do, as far as the owner knew after its last turn and as the
+    /// inbox says; `u64::MAX` for none.
+    pub(super) fn next_tick(&self) -> u64 {
         if self.wake_state.is_closed() {
             return u64::MAX;
         }
-        // A zero asks for a turn, and is no deadline.
-        let inbox_due = self
-            .wake_state
-            .inbox_due()
-            .wrapping_sub(1)
-            .saturating_add(1);
-        inbox_due.min(!self.counters.next.get())
+        let next = self.counters.next_tick();
+        match self.wake_state.inbox_due() {
+            // It asks for a turn, and is no deadline.
+            0 => next,
+            due => due.min(next),
+        }
     }
 
     /// Returns the number of owned handles made and not dropped. Exact once no more are made; before that it may be

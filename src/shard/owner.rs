@@ -214,7 +214,7 @@ impl<T> Owner<T> {
     /// Reports when something is due next. What is due already waits for the next turn since a moment ago: no lag.
     fn report_next(&mut self, next: u64) {
         self.reported = self.driver.idle_until();
-        self.handle.counters.next.set(!next);
+        self.handle.counters.set_next_tick(next);
     }
 
     /// Gives the memory of nodes that are free after a burst back, a piece at a time; whether there is more to do.
@@ -423,7 +423,7 @@ impl<T> Owner<T> {
             });
         self.driver.clear();
         self.draining = false;
-        self.handle.counters.next.set(0);
+        self.handle.counters.set_next_tick(u64::MAX);
         self.report();
     }
 

@@ -120,7 +120,7 @@ impl ShardStats {
             wakes: counters.wakes.get(),
             parks: counters.parks.get(),
             inbox: handle.unread(),
-            lag: now.saturating_duration_since(rate.start_of(handle.earliest())),
+            lag: now.saturating_duration_since(rate.start_of(handle.next_tick())),
             entries,
             held_bytes: handle.held_bytes(),
             zombies: entries.saturating_sub(pending),

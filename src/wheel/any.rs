@@ -39,10 +39,10 @@ impl Wheel for AnyWheel {
     }
 
     #[inline]
-    fn next_deadline(&self) -> Option<u64> {
+    fn earliest(&self) -> Option<u64> {
         match self {
-            Self::Hierarchical(wheel) => wheel.next_deadline(),
-            Self::Hashed(wheel) => wheel.next_deadline(),
+            Self::Hierarchical(wheel) => wheel.earliest(),
+            Self::Hashed(wheel) => wheel.earliest(),
         }
     }
 

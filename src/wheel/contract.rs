@@ -57,7 +57,7 @@ pub trait Wheel {
     /// earliest entry (never later) until the sweep has finished the bucket of the removed one. It is at or
     /// before the hand while overdue entries or a backlog wait, and at or before `to` while an advance to
     /// `to` is unfinished.
-    fn next_deadline(&self) -> Option<u64>;
+    fn earliest(&self) -> Option<u64>;
 
     /// Moves the hand towards `to` and appends the entries that are due by then to `due`: overdue
     /// ones first, then by deadline, and in the order of their insertion within one tick.

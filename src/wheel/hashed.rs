@@ -222,7 +222,7 @@ impl Wheel for Hashed {
         inserted
     }
 
-    fn next_deadline(&self) -> Option<u64> {
+    fn earliest(&self) -> Option<u64> {
         let ring = (self.earliest != u64::MAX).then_some(self.earliest);
         let others = [self.overdue.earliest(), ring];
         others.into_iter().flatten().min().or(self.never.earliest())

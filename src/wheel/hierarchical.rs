@@ -299,7 +299,7 @@ impl Wheel for Hierarchical {
     }
 
     #[inline]
-    fn next_deadline(&self) -> Option<u64> {
+    fn earliest(&self) -> Option<u64> {
         let aside = self
             .overdue
             .earliest()

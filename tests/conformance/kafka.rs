@@ -60,7 +60,7 @@ fn kafka_rings_of_growing_ticks_take_any_delay() {
             .rev()
             .for_each(|deadline| wheel.insert(entry(*deadline)));
         for deadline in deadlines {
-            assert_eq!(wheel.next_deadline(), Some(deadline));
+            assert_eq!(wheel.earliest(), Some(deadline));
             assert!(advance(&mut wheel, deadline - 1).is_empty());
             assert_eq!(advance(&mut wheel, deadline), [deadline]);
         }
@@ -142,7 +142,7 @@ fn kafka_expired_buckets_reinsert_what_is_not_due_into_finer_rings() {
         .iter()
         .for_each(|deadline| wheel.insert(entry(*deadline)));
     assert_eq!(advance(&mut wheel, 8192), [8192]);
-    assert_eq!((wheel.len(), wheel.next_deadline()), (5, Some(8193)));
+    assert_eq!((wheel.len(), wheel.earliest()), (5, Some(8193)));
     assert_eq!(advance(&mut wheel, 8255), [8193, 8255]);
     assert_eq!(advance(&mut wheel, 8299), [8256]);
     assert_eq!(advance(&mut wheel, 12_286), [8300]);
@@ -227,7 +227,7 @@ fn kafka_an_entry_inside_the_current_tick_counts_as_due() {
         wheel.insert(entry(100));
         wheel.insert(entry(99));
         wheel.insert(entry(101));
-        assert!(wheel.next_deadline().is_some_and(|next| next <= 100));
+        assert!(wheel.earliest().is_some_and(|next| next <= 100));
         let mut due = advance(&mut wheel, 100);
         due.sort_unstable();
         assert_eq!(due, [99, 100]);

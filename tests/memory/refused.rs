@@ -257,12 +257,12 @@ fn refused_by(mut wheel: impl Wheel, seed: u64) {
                     index: filed.len() as u32,
                     mark: 7,
                 };
-                let before = (wheel.len(), wheel.next_deadline(), wheel.held_bytes());
+                let before = (wheel.len(), wheel.earliest(), wheel.held_bytes());
                 if wheel.try_insert(entry) {
                     filed.push(entry);
                 } else {
                     refused += 1;
-                    let after = (wheel.len(), wheel.next_deadline(), wheel.held_bytes());
+                    let after = (wheel.len(), wheel.earliest(), wheel.held_bytes());
                     if before != after || allowed == usize::MAX {
                         changed = Some((before, after));
                     }
@@ -276,7 +276,7 @@ fn refused_by(mut wheel: impl Wheel, seed: u64) {
             let to = wheel.hand() + random.below(1 << far);
             while wheel.advance(to, 100, &mut due) {}
             assert!(due.iter().all(|entry| entry.deadline <= to));
-            assert!(wheel.next_deadline().is_none_or(|next| next > to));
+            assert!(wheel.earliest().is_none_or(|next| next > to));
         }
     }
     assert!(

@@ -314,7 +314,7 @@ impl CheckedWheel {
     /// The hashed wheel may need another look at a bucket of which everything due was yielded.
     fn wheel_may_look(&self, to: u64) -> bool {
         matches!(self.wheel, AnyWheel::Hashed(_))
-            && self.wheel.next_deadline().is_some_and(|next| next <= to)
+            && self.wheel.earliest().is_some_and(|next| next <= to)
     }
 
     /// Advances with the same budget until nothing is left; every call has to make headway.
@@ -389,7 +389,7 @@ impl CheckedWheel {
         assert_eq!(self.wheel.len(), self.model.len, "len");
         assert_eq!(self.wheel.is_empty(), self.model.len == 0, "is_empty");
         assert_eq!(self.wheel.hand(), self.model.hand, "hand");
-        let next = self.wheel.next_deadline();
+        let next = self.wheel.earliest();
         let expected = self.model.all().map(|entry| entry.deadline).min();
         if !self.model.overdue.is_empty() || !self.model.backlog.is_empty() {
             assert!(

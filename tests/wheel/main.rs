@@ -87,19 +87,19 @@ fn entries_that_an_unfinished_advance_has_left_are_the_next_deadline() {
         let mut due = Vec::new();
         (0..3).for_each(|_| insert(&mut wheel, 5));
         insert(&mut wheel, 30);
-        assert_eq!(wheel.next_deadline(), Some(5));
+        assert_eq!(wheel.earliest(), Some(5));
         for left in [2, 1] {
             assert!(wheel.advance(9, 1, &mut due), "{left} are left");
-            assert!(wheel.next_deadline().is_some_and(|next| next <= 5));
+            assert!(wheel.earliest().is_some_and(|next| next <= 5));
         }
         while wheel.advance(9, 1, &mut due) {}
-        assert_eq!((due.len(), wheel.next_deadline()), (3, Some(30)));
+        assert_eq!((due.len(), wheel.earliest()), (3, Some(30)));
         // Overdue ones, which lie apart.
         (0..2).for_each(|_| insert(&mut wheel, 7));
         for _ in 0..2 {
-            assert!(wheel.next_deadline().is_some_and(|next| next <= 9));
+            assert!(wheel.earliest().is_some_and(|next| next <= 9));
             let _ = wheel.advance(9, 1, &mut due);
         }
-        assert_eq!((due.len(), wheel.next_deadline()), (5, Some(30)));
+        assert_eq!((due.len(), wheel.earliest()), (5, Some(30)));
     }
 }

@@ -236,7 +236,7 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
                 };
                 log.follow(now);
                 // At times the budget runs out.
-                while log.next_look() <= now && below(10) > 0 {
+                while log.insert_at() <= now && below(10) > 0 {
                     let (pays, insert) = (below(8) > 0, |entry| wheel.insert(&dead, entry));
                     let (_, gone) = log.insert_due(now, 1_000, &Book(&dead), || pays, insert);
                     removed += gone;
@@ -283,7 +283,7 @@ fn sealed_entries_are_not_overtaken_at_short_notice() {
         !timers.log.admits(599) && timers.log.admits(600),
         "behind those that are older"
     );
-    assert_eq!(timers.log.next_look(), 600 - SOON);
+    assert_eq!(timers.log.insert_at(), 600 - SOON);
     assert_eq!(timers.insert_due(600 - SOON - 1, 4 * 1024), (0, 0));
     // A quarter of the limit goes to what is due soon only.
     let taken = [100, 200, 600].map(|now| timers.insert_due(now, 4 * 1024));
