@@ -50,12 +50,15 @@ struct Turning<T: Send + 'static, A> {
 
 impl<T: Send + 'static, A: Alarm> Driving<T, A> {
     /// Takes every shard of an engine, or none.
-    pub(crate) fn all(timer: &Timer<T>) -> io::Result<Vec<Self>> {
+    ///
+    /// Timers that come due one after the other share a turn: after each turn the alarm goes off when `apart` has passed,
+    /// at the earliest. What is due in a turn is fired by it, so a timer is late by no more than that.
+    pub(crate) fn all(timer: &Timer<T>, apart: Duration) -> io::Result<Vec<Self>> {
         let drive = |shard| {
             let alarm = A::new()?;
             let shard = timer.drive_shard(shard).map_err(io::Error::other)?;
             Ok(Self(Arc::new(Turner(Mutex::new(Turning {
-                apart: Duration::ZERO,
+                apart,
                 shard: Some((shard, alarm)),
                 again: false,
                 task: Waker::noop().clone(),
@@ -64,13 +67,6 @@ impl<T: Send + 'static, A: Alarm> Driving<T, A> {
             })))))
         };
         (0..timer.shards()).map(drive).collect()
-    }
-
-    /// Lets timers that come due one after the other share a turn: after each turn the alarm goes off when `apart` has
-    /// passed, at the earliest. What is due in a turn is fired by it, so a timer is late by no more than that.
-    pub(crate) fn turns_apart(self, apart: Duration) -> Self {
-        self.0.lock().apart = apart;
-        self
     }
 }
 
@@ -240,8 +236,8 @@ mod tests {
         let clock = Millis::default();
         let builder = Builder::new().shards(1).pinning(Pinning::Off);
         let timer = builder.clock(clock.clone()).build().unwrap();
-        let mut driving = Driving::<_, ByHand>::all(&timer).unwrap();
-        let mut task = driving.remove(0).turns_apart(apart);
+        let mut driving = Driving::<_, ByHand>::all(&timer, apart).unwrap();
+        let mut task = driving.remove(0);
         let wakes = Arc::<Wakes>::default();
         let waker = Waker::from(Arc::clone(&wakes));
         let mut cx = Context::from_waker(&waker);
@@ -288,7 +284,9 @@ mod tests {
         let builder = Builder::new().shards(1).pinning(Pinning::Off);
         let timer = builder.build().unwrap();
         timer.run_after(Duration::from_secs(3600), || ()).unwrap();
-        let mut task = Driving::<_, Refused>::all(&timer).unwrap().remove(0);
+        let mut task = Driving::<_, Refused>::all(&timer, Duration::ZERO)
+            .unwrap()
+            .remove(0);
         let wakes = Arc::<Wakes>::default();
         let waker = Waker::from(Arc::clone(&wakes));
         for turns in 1..4 {

@@ -55,7 +55,7 @@ use {
 /// If the runtime was built without the driver that the [module](self) names.
 pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<TurnError>>> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;
-    let driving = Driving::<T, TokioAlarm>::all(timer)?;
+    let driving = Driving::<T, TokioAlarm>::all(timer, Duration::ZERO)?;
     Ok(driving
         .into_iter()
         .map(|shard| runtime.spawn(shard))
@@ -159,8 +159,9 @@ fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
     let timer = finely.expect("these settings are in range");
     // Before another thread sees the engine, which would start its worker.
     let driving = || {
-        let driving = Driving::<TimerTask, TokioAlarm>::all(&timer).ok()?.pop()?;
-        Some(driving.turns_apart(APART))
+        Driving::<TimerTask, TokioAlarm>::all(&timer, APART)
+            .ok()?
+            .pop()
     };
     match catch_unwind(AssertUnwindSafe(driving)).unwrap_or_default() {
         Some(driving) => (timer, Some(Box::new(driving))),

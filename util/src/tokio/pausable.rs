@@ -88,7 +88,10 @@ pub(super) fn build(builder: Builder, runtime: &Handle) -> Option<(Timer, Turnin
     let builder = builder.tick(TICK).drive(Drive::Manual).clock(clock.clone());
     let timer = builder.build().expect("these settings are in range");
     // tokio tells by a panic only that the runtime was built without `enable_time`.
-    let driving = catch_unwind(|| Driving::all(&timer)).ok()?.ok()?.pop()?;
+    let driving = catch_unwind(|| Driving::all(&timer, Duration::ZERO))
+        .ok()?
+        .ok()?
+        .pop()?;
     Some((timer, Box::new(Turns { driving, clock })))
 }
 
