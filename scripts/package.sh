@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Packs the library as it would be published, and builds and tests the unpacked package by itself.
+# Has cargo pack and build `tickwheel` and `tickwheel-util` as it would publish them (Rust 1.90 or newer), and uploads
+# neither; then tests the unpacked library by itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+cargo publish --quiet --dry-run --allow-dirty --package tickwheel --package tickwheel-util
 cargo package --quiet --allow-dirty --no-verify --package tickwheel
 version=$(cargo metadata --format-version 1 --no-deps | grep -o '"name":"tickwheel","version":"[^"]*"' | cut -d'"' -f8)
 crate=$target/package/tickwheel-$version.crate
