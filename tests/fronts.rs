@@ -30,7 +30,7 @@ use support::loop_timer::LoopTimer;
 use support::setup::{Fired, HOUR, one_shard, recording};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock,
-    MonotonicClock, Period, Remote, Settings, SlowHandler, Time, Timer, When,
+    MonotonicClock, Period, Remote, Routing, Settings, SlowHandler, Time, Timer, When,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -404,10 +404,14 @@ fn a_slow_handler_is_told_and_all_are_counted() {
 #[test]
 fn a_key_of_another_timer_is_stale() {
     let mut timers: Vec<_> = (0..20).flat_map(|_| fronts(MS)).collect();
-    let keys: Vec<_> = timers
+    let mut keys: Vec<_> = timers
         .iter_mut()
         .map(|timer| timer.arm(HOUR.into(), 1))
         .collect();
+    // And of shards that none of them has.
+    let builder = by_hand(MS, standing()).shards(8).routing(Routing::Spread);
+    let (larger, _) = recording(builder);
+    keys.extend((0..8).map(|id| larger.schedule_key(HOUR, id).unwrap()));
     for (n, timer) in timers.iter_mut().enumerate() {
         for key in keys
             .iter()
