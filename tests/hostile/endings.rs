@@ -66,13 +66,19 @@ fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
             timer.shutdown(mode, ms(20)),
             Err(StopError::TimedOut { shards: 1 })
         );
+        // A call that would let the timers live on changes nothing: the stricter one counts.
+        let milder = Shutdown::Drain { until: Time::MAX };
+        assert_eq!(
+            timer.shutdown(milder, ms(1)),
+            Err(StopError::TimedOut { shards: 1 })
+        );
         let refused = timer.schedule_key(HOUR, 99).unwrap_err();
         assert_eq!(
             (refused.kind(), refused.payload()),
             (&ScheduleErrorKind::Stopped, &99)
         );
         drop(let_go);
-        let rest = timer.shutdown(mode, secs(20)).unwrap();
+        let rest = timer.shutdown(milder, secs(20)).unwrap();
         assert_eq!(set_of(rest.iter().map(|it| it.payload)), (1..=10).collect());
         assert!(timer.stop().unwrap().is_empty());
     }

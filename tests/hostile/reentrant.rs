@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, StopError, Timer, TurnError};
+use tickwheel::{Drive, Shutdown, StopError, Time, Timer, TurnError};
 
 /// Runs `test` on a thread of its own; fails if it does not end.
 #[track_caller]
@@ -77,6 +77,11 @@ fn a_repeating_closure_that_runs_elsewhere_is_not_waited_for() {
 
 #[test]
 fn a_handler_may_neither_stop_nor_turn_its_engine_but_stop_another() {
+    let modes = [
+        Shutdown::ReturnUnfired,
+        Shutdown::Drain { until: Time::ZERO },
+        Shutdown::FireAll,
+    ];
     each_setup(|at| {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let mine = Arc::clone(&answers);
@@ -86,10 +91,11 @@ fn a_handler_may_neither_stop_nor_turn_its_engine_but_stop_another() {
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
             timer.wait_idle();
             let stop = |timer: &Timer<u64>| timer.stop().map(|rest| rest.len());
+            let ends = modes.map(|mode| timer.shutdown(mode, Duration::ZERO).err());
             let driven = timer.drive_shard(0).err();
             mine.lock()
                 .unwrap()
-                .push((stop(timer), timer.turn(), driven, stop(&stopped)));
+                .push((stop(timer), ends, timer.turn(), driven, stop(&stopped)));
         });
         timer.schedule(Duration::ZERO, 1).unwrap();
         at.wait_idle(&timer);
@@ -99,6 +105,7 @@ fn a_handler_may_neither_stop_nor_turn_its_engine_but_stop_another() {
         };
         let inside = (
             Err(StopError::InsideHandler),
+            [Some(StopError::InsideHandler); 3],
             Err(turned),
             Some(TurnError::InsideHandler),
             Ok(1),
