@@ -1,6 +1,6 @@
 //! A clock that panics ends the worker that reads it, which says why and loses no timer.
 
-use crate::support::setup::{HOUR, ms, secs, set_of, wait_until};
+use crate::support::setup::{HOUR, ms, rate, recording, secs, set_of, wait_until};
 use crate::{DRIVES, arm, one_shard};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -106,6 +106,62 @@ fn a_turn_on_a_broken_clock_ends_in_an_error() {
         assert!(timer.schedule_key(HOUR, 7).is_err());
         assert_eq!(timer.stop().unwrap().len(), 5);
     }
+}
+
+/// A clock that stands, and panics once when it is told to.
+#[derive(Clone, Default)]
+struct Hiccup(Arc<AtomicBool>);
+
+impl Clock for Hiccup {
+    fn now(&self) -> Time {
+        assert!(!self.0.swap(false, Ordering::SeqCst), "the clock");
+        Time::ZERO
+    }
+}
+
+#[test]
+fn a_shard_that_fails_by_hand_keeps_no_other_from_turning() {
+    let clock = Hiccup::default();
+    let builder = one_shard()
+        .shards(3)
+        .routing(Routing::Spread)
+        .max_pending(3);
+    let (timer, fired) = recording(builder.drive(Drive::Manual).clock(clock.clone()));
+    (0..3).for_each(|id| arm(&timer, Duration::ZERO, id));
+    clock.0.store(true, Ordering::SeqCst);
+    assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 0 }));
+    assert_eq!(fired.ids(), [1, 2], "in the same turn");
+    let failures = timer.stats().shards.into_iter().map(|it| it.failure);
+    let failed: Vec<_> = failures.map(|failure| failure.is_some()).collect();
+    assert_eq!(failed, [true, false, false]);
+    // The failed shard has given its permit back, and refuses: every third timer is its.
+    let accepted = (3..9).filter(|id| timer.schedule_key(Duration::ZERO, *id).is_ok());
+    assert_eq!(accepted.collect::<Vec<_>>(), [4, 5, 7]);
+    assert_eq!((timer.turn(), fired.take().len()), (Ok(3), 3));
+    let refused = timer.schedule_periodic(HOUR, rate(HOUR), 9).unwrap_err();
+    assert!(matches!(
+        refused.kind(),
+        ScheduleErrorKind::WorkerFailed { shard: 0, .. }
+    ));
+    assert_eq!(refused.into_payload(), 9);
+    assert_eq!(timer.stop().unwrap()[0].payload, 0);
+}
+
+/// A handle keeps the engine's memory, not the payloads.
+#[test]
+fn what_a_failed_shard_has_left_is_dropped_with_the_last_timer() {
+    let (clock, payload) = (Breakable::default(), Arc::new(()));
+    let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
+    let timer = builder.build_with(|_: Expired<Arc<()>>| ()).unwrap();
+    let held = timer.schedule(HOUR, Arc::clone(&payload)).unwrap();
+    clock.set_broken(true);
+    assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 0 }));
+    assert_eq!(Arc::strong_count(&payload), 2, "a stop would return it");
+    drop(timer);
+    assert_eq!(
+        (Arc::strong_count(&payload), held.is_cancelled()),
+        (1, true)
+    );
 }
 
 /// Whoever is told of a failed worker may take its time: nobody is told meanwhile that a timer is accepted.
