@@ -1,6 +1,6 @@
 //! Figures that move rarely: each is made to move, and compared with what has happened.
 
-use crate::support::setup::{HOUR, Setup, ZOMBIE_CONSTANT, ms, recording};
+use crate::support::setup::{HOUR, Setup, ZOMBIE_CONSTANT, ms, rate, recording};
 use std::ops::RangeInclusive;
 use std::task::Waker;
 use std::time::Duration;
@@ -25,15 +25,20 @@ fn read_inbox(timer: &Timer<u64>) {
     assert_eq!(timer.turn(), Ok(1));
 }
 
-/// 25 timers are due, and a turn may fire ten.
+/// 25 timers are due, and a turn may fire ten, whoever makes it.
 fn turns_cut_short() -> Vec<Row> {
-    let (at, timer) = by_hand(|builder| builder.budget(Budget::new().fire(10)));
-    (0..25).for_each(|id| _ = timer.schedule_key(ms(1), id).unwrap());
-    at.advance(&timer, ms(1));
-    let sum = timer.stats().cut_short();
+    let of = |at: Setup| {
+        let (timer, _fired) = recording(at.builder().budget(Budget::new().fire(10)));
+        (0..25).for_each(|id| _ = timer.schedule_key(ms(1), id).unwrap());
+        at.advance(&timer, ms(1));
+        [shard(&timer).cut_short, timer.stats().cut_short()]
+    };
+    let [by_hand, sum] = of(Setup::by_hand());
+    let [by_worker, _] = of(Setup::with_workers());
     vec![
-        ("cut_short", 2..=2, shard(&timer).cut_short),
+        ("cut_short", 2..=2, by_hand),
         ("cut_short of all shards", 2..=2, sum),
+        ("cut_short of a worker", 2..=2, by_worker),
     ]
 }
 
@@ -117,19 +122,21 @@ fn handlers() -> Vec<Row> {
     ]
 }
 
-/// Two of five timers are too many, and one comes too late.
+/// Two of five timers are too many, and so are a periodic one and that of a submitter; one comes too late.
 fn refusals() -> Vec<Row> {
     let (_, timer) = by_hand(|builder| builder.max_pending(3));
     let accepted = (0..5)
         .filter(|id| timer.schedule_key(HOUR, *id).is_ok())
         .count() as u64;
+    timer.schedule_periodic(HOUR, rate(HOUR), 5).unwrap_err();
+    timer.submitter().schedule(HOUR, 5).unwrap_err();
     let full = timer.stats().rejected;
     timer.stop().unwrap();
     timer.schedule_key(HOUR, 5).unwrap_err();
     vec![
         ("timers accepted", 3..=3, accepted),
-        ("rejected by a limit", 2..=2, full),
-        ("rejected", 3..=3, timer.stats().rejected),
+        ("rejected by a limit", 4..=4, full),
+        ("rejected", 5..=5, timer.stats().rejected),
     ]
 }
 

@@ -7,12 +7,14 @@
 use crate::support::engine_manual;
 use crate::support::properties::holds;
 use crate::support::setup::{
-    HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, recording, reflexive,
+    Fired, HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, recording, reflexive,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Budget, Key, MissedTicks, Period, Routing, ShardStats, Time, Timer};
+use tickwheel::{
+    Budget, Expired, Key, MissedTicks, Period, Routing, ShardStats, SlowHandler, Time, Timer,
+};
 
 #[test]
 fn any_run_of_operations_fires_what_the_model_says() {
@@ -187,6 +189,48 @@ fn the_counters_of_all_shards_add_up() {
             stats.fired() + stats.cancelled() + stats.returned()
         );
     });
+}
+
+#[test]
+fn a_handler_that_panics_and_is_slow_is_told_with_its_shard_and_timer() {
+    let (at, told) = (Setup::by_hand(), Arc::new(Mutex::new(Vec::new())));
+    let [panics, slow] = [(); 2].map(|()| Arc::clone(&told));
+    let timer = at
+        .builder()
+        .shards(3)
+        .routing(Routing::Spread)
+        .on_panic(move |it| panics.lock().unwrap().push((it.shard, it.key)))
+        .on_slow_handler(Duration::ZERO, move |it: &SlowHandler| {
+            slow.lock().unwrap().push((it.shard, it.key));
+        })
+        .build_with(|_: Expired<u64>| std::panic::resume_unwind(Box::new("quietly")))
+        .unwrap();
+    let keys = [0, 1, 2].map(|id| timer.schedule_key(Duration::ZERO, id).unwrap());
+    assert_eq!(timer.turn(), Ok(3));
+    let twice = keys.iter().flat_map(|key| [(key.shard(), key.to_raw()); 2]);
+    assert_eq!(*told.lock().unwrap(), twice.collect::<Vec<_>>());
+}
+
+/// Within a turn, too: a handler that takes long makes those after it late.
+#[test]
+fn lateness_grows_with_the_handlers_of_a_turn() {
+    let (at, (fired, log)) = (Setup::by_hand(), Fired::pair());
+    let clock = at.clock.clone();
+    let handler = move |expired| {
+        log.push(expired);
+        clock.advance(ms(1));
+    };
+    let timer = at.builder().build_with(handler).unwrap();
+    (0..300).for_each(|id| _ = timer.schedule_key(Duration::ZERO, id).unwrap());
+    assert_eq!(timer.turn(), Ok(300));
+    // The clock is read once in a hundred calls at least.
+    for (expired, exact) in fired.take().iter().zip((0..300).map(ms)) {
+        let told = expired.lateness;
+        assert!(
+            told <= exact && exact - told < ms(100),
+            "{told:?} of {exact:?}"
+        );
+    }
 }
 
 #[test]
