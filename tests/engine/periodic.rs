@@ -11,7 +11,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
     Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period,
-    Remote, Settings, Time, Timer, TimerTask, WeakTimer, WheelKind,
+    Remote, ScheduleErrorKind, Settings, Time, Timer, TimerTask, WeakTimer, WheelKind,
 };
 
 /// A timer of one kind on the script's clock.
@@ -521,6 +521,9 @@ fn clones_that_panic_hold_up_nobody() {
         .schedule_periodic(ms(1), burst, Brittle::default())
         .unwrap();
     let other = timer.schedule_key(ms(10), Brittle::default()).unwrap();
+    let refused = timer.schedule_periodic(ms(1), burst, Brittle(Arc::new(1.into())));
+    let kind = refused.map_err(|error| error.into_kind());
+    assert_eq!(kind, Err(ScheduleErrorKind::PayloadClonePanicked));
     clock.advance(ms(10));
     assert_eq!((timer.turn(), timer.stats().panics()), (Ok(1), 1));
     assert!(timer.is_pending(key) && !timer.is_pending(other));
@@ -616,7 +619,8 @@ fn a_cancel_at_any_reading_of_the_clock_prevents_the_call_or_comes_after_it() {
         clock.time.advance(ms(20));
         clock.readings_left.store(reading, Ordering::SeqCst);
         assert!(clock.victim.set((timer.downgrade(), key)).is_ok());
-        timer.turn().unwrap();
+        let fired = timer.turn().unwrap() as u64;
+        assert_eq!(fired, timer.stats().fired(), "a prevented call is no fire");
         assert!(
             clock.won.load(Ordering::SeqCst) || reading > 3,
             "the clock is read that often"
@@ -667,7 +671,7 @@ fn a_waker_of_the_same_turn_that_cancels_prevents_the_call() {
     let key = timer.repeat(ms(10), rate(ms(10)), call).unwrap();
     assert!(victim.timer.set((timer.downgrade(), key)).is_ok());
     clock.advance(ms(20));
-    timer.turn().unwrap();
+    assert_eq!(timer.turn(), Ok(1));
     assert!(victim.won.load(Ordering::SeqCst), "the sleep has woken");
     assert_eq!(calls.load(Ordering::SeqCst), 0, "called before the waker");
 }
