@@ -179,6 +179,29 @@ fn an_earlier_timer_of_another_thread_calls_the_waker() {
     turn_until(&mut shard, || fired.len() == 1);
 }
 
+/// They are far away and cancelled, but lie in the inbox until the owner reads it.
+#[test]
+fn messages_that_pile_up_call_the_waker_once() {
+    let (timer, _fired) = recording(one_shard());
+    let mut shard = timer.drive_shard(0).unwrap();
+    let bell = Bell::new();
+    let waker = Waker::from(Arc::clone(&bell));
+    while shard.turn(&waker).unwrap() == Some(Duration::ZERO) {}
+    // The first one ends the endless sleep.
+    timer.schedule_key(HOUR, 0).unwrap();
+    while shard.turn(&waker).unwrap() == Some(Duration::ZERO) {}
+    let before = bell.0.load(Ordering::Relaxed);
+    let calls_after = |pairs| {
+        for n in 0..pairs {
+            assert!(timer.cancel(timer.schedule_key(2 * HOUR, n).unwrap()).won());
+        }
+        bell.0.load(Ordering::Relaxed) - before
+    };
+    assert_eq!((calls_after(10_000), calls_after(30_000)), (0, 1));
+    shard.turn(&waker).unwrap();
+    assert_eq!((timer.stats().inbox(), timer.pending()), (0, 1));
+}
+
 #[test]
 fn a_driven_shard_on_a_virtual_clock_is_woken_by_it() {
     let at = Setup::with_workers();

@@ -4,9 +4,10 @@
 
 use crate::support::ledger::{Ends, Ledger};
 use crate::support::random::Random;
-use crate::support::setup::{HOUR, one_shard, stress, us};
+use crate::support::setup::{Fired, HOUR, ms, one_shard, stress, us};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use tickwheel::{Drive, Expired, Key, Routing, ScheduleErrorKind, Timer, TurnError};
 
@@ -77,6 +78,30 @@ fn a_stop_beside_turns_by_hand_loses_nothing() {
         sum.iter().all(|count| *count > 0),
         "some kind of end never happened: {sum:?}"
     );
+}
+
+/// All that was due has fired when a turn returns, though another thread has fired it.
+#[test]
+fn a_turn_by_hand_waits_for_one_that_is_under_way() {
+    let ((enter, entered), (leave, may_leave)) = (channel(), channel::<()>());
+    let (may_leave, (fired, log)) = (Mutex::new(may_leave), Fired::pair());
+    let handler = move |expired: Expired<u64>| {
+        enter.send(()).unwrap();
+        let _ = may_leave.lock().unwrap().recv();
+        log.push(expired);
+    };
+    let builder = one_shard().drive(Drive::Manual);
+    let timer = builder.build_with(handler).unwrap();
+    (0..2).for_each(|id| _ = timer.schedule_key(Duration::ZERO, id).unwrap());
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| timer.turn());
+        entered.recv().unwrap();
+        let second = scope.spawn(|| (timer.turn(), fired.len()));
+        std::thread::sleep(ms(20));
+        drop(leave);
+        assert_eq!(second.join().unwrap(), (Ok(0), 2));
+        assert_eq!(first.join().unwrap(), Ok(2));
+    });
 }
 
 fn cancel(timer: &Timer<u64>, key: Key<u64>, ledger: &Ledger) {

@@ -24,7 +24,8 @@ fn an_earlier_timer_ends_the_sleep() {
             .build_with(handler)
             .unwrap();
         timer.schedule(HOUR, 0).unwrap();
-        std::thread::sleep(ms(5));
+        let spins = matches!(idle, IdleStrategy::BusySpin);
+        wait_until("the worker sleeps", || spins || timer.stats().parks() > 0);
         let start = Instant::now();
         timer.schedule(ms(2), 1).unwrap();
         let fired = receiver.recv_timeout(secs(20));
@@ -35,6 +36,7 @@ fn an_earlier_timer_ends_the_sleep() {
         std::thread::sleep(ms(2));
         assert!(far.reschedule(ms(1)).moved());
         assert_eq!(receiver.recv_timeout(secs(20)), Ok(2), "{idle:?}");
+        assert_eq!(timer.stats().parks() == 0, spins, "{idle:?}");
         assert_eq!(timer.stop().unwrap().len(), 1);
     }
 }

@@ -61,17 +61,28 @@ fn a_million_cancelled_hour_long_timers_hold_bounded_memory() {
 #[test]
 fn a_cancel_storm_wakes_a_worker_that_would_sleep_for_an_hour() {
     const TIMERS: u64 = 200_000;
-    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 64 }] {
+    for (wheel, by_handle) in [
+        (WheelKind::Hierarchical, false),
+        (WheelKind::Hierarchical, true),
+        (WheelKind::Hashed { buckets: 64 }, false),
+    ] {
         let (timer, _fired) = recording(one_shard().wheel(wheel));
-        let keys: Vec<Key<u64>> = (0..TIMERS)
-            .map(|id| timer.schedule_key(HOUR, id).unwrap())
+        let handles: Vec<_> = (0..TIMERS)
+            .map(|id| timer.schedule(HOUR, id).unwrap())
             .collect();
         timer.schedule(Duration::ZERO, 0).unwrap();
         wait_until("all are filed", || {
             timer.stats().shards[0].entries == TIMERS
         });
         let before = timer.stats().shards[0].held_bytes;
-        assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+        for handle in handles {
+            let cancel = if by_handle {
+                handle.cancel()
+            } else {
+                timer.cancel(handle.detach())
+            };
+            assert!(cancel.won());
+        }
         // Nothing else is scheduled, no time passes to speak of.
         wait_until("they are swept", || {
             timer.stats().shards[0].entries <= ZOMBIE_CONSTANT
