@@ -44,7 +44,7 @@ pub enum Pinning {
     /// one ended. On Linux the cores are those of the process's affinity mask, and nothing is pinned in a container
     /// whose CPU quota is less than those cores. A worker that its core keeps waiting, four times by more than 2 ms,
     /// may use all cores from then on, and says so in [`ShardStats::pinning`](crate::ShardStats::pinning). That is
-    /// noticed where a sleep ends by itself, and in the middle of a spin; not after a wake, nor in the middle of work.
+    /// noticed where a sleep ends by itself; not in a spin, after a wake, or in the middle of work.
     #[default]
     Cores,
     /// Worker `i` on the `i`-th core of this list, starting over when there are more workers than
