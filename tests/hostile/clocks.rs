@@ -108,43 +108,48 @@ fn a_turn_on_a_broken_clock_ends_in_an_error() {
     }
 }
 
-/// A clock that stands, and panics once when it is told to.
+/// A clock that stands, and panics once: at the reading of this number from now, if that is not 0.
 #[derive(Clone, Default)]
-struct Hiccup(Arc<AtomicBool>);
+struct Hiccup(Arc<AtomicUsize>);
 
 impl Clock for Hiccup {
     fn now(&self) -> Time {
-        assert!(!self.0.swap(false, Ordering::SeqCst), "the clock");
+        let left = self.0.load(Ordering::SeqCst);
+        self.0.store(left.saturating_sub(1), Ordering::SeqCst);
+        assert!(left != 1, "the clock");
         Time::ZERO
     }
 }
 
 #[test]
 fn a_shard_that_fails_by_hand_keeps_no_other_from_turning() {
-    let clock = Hiccup::default();
+    let (clock, (tell, told)) = (Hiccup::default(), channel());
     let builder = one_shard()
+        .on_worker_failure(move |it| tell.send((it.shard, it.message.clone())).unwrap())
         .shards(3)
         .routing(Routing::Spread)
         .max_pending(3);
     let (timer, fired) = recording(builder.drive(Drive::Manual).clock(clock.clone()));
     (0..3).for_each(|id| arm(&timer, Duration::ZERO, id));
-    clock.0.store(true, Ordering::SeqCst);
-    assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 0 }));
-    assert_eq!(fired.ids(), [1, 2], "in the same turn");
+    // Each shard reads it once.
+    clock.0.store(2, Ordering::SeqCst);
+    assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 1 }));
+    assert_eq!(fired.ids(), [0, 2], "in the same turn");
+    assert_eq!(told.try_recv(), Ok((1, "the clock".to_owned())));
     let failures = timer.stats().shards.into_iter().map(|it| it.failure);
     let failed: Vec<_> = failures.map(|failure| failure.is_some()).collect();
-    assert_eq!(failed, [true, false, false]);
+    assert_eq!(failed, [false, true, false]);
     // The failed shard has given its permit back, and refuses: every third timer is its.
-    let accepted = (3..9).filter(|id| timer.schedule_key(Duration::ZERO, *id).is_ok());
-    assert_eq!(accepted.collect::<Vec<_>>(), [4, 5, 7]);
+    let accepted = (3..10).filter(|id| timer.schedule_key(Duration::ZERO, *id).is_ok());
+    assert_eq!(accepted.collect::<Vec<_>>(), [3, 5, 6]);
     assert_eq!((timer.turn(), fired.take().len()), (Ok(3), 3));
     let refused = timer.schedule_periodic(HOUR, rate(HOUR), 9).unwrap_err();
     assert!(matches!(
         refused.kind(),
-        ScheduleErrorKind::WorkerFailed { shard: 0, .. }
+        ScheduleErrorKind::WorkerFailed { shard: 1, .. }
     ));
     assert_eq!(refused.into_payload(), 9);
-    assert_eq!(timer.stop().unwrap()[0].payload, 0);
+    assert_eq!(timer.stop().unwrap()[0].payload, 1);
 }
 
 /// A handle keeps the engine's memory, not the payloads.

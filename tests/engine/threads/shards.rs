@@ -180,11 +180,17 @@ fn a_handlers_timers_stay_on_its_shard() {
 fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
     const TIMERS: u64 = 3_000;
     let (sender, receiver) = channel();
-    let mut made = Vec::new();
+    let (mut made, noted) = (Vec::new(), Arc::new(Mutex::new(Vec::new())));
+    let note = || {
+        let noted = Arc::clone(&noted);
+        move |shard| noted.lock().unwrap().push(shard)
+    };
     let timer = one_shard()
         .shards(3)
         .routing(Routing::Spread)
         .thread_name("own")
+        .on_worker_start(note())
+        .on_worker_stop(note())
         .build_per_shard(|shard| {
             made.push(shard);
             let sender = sender.clone();
@@ -215,6 +221,9 @@ fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
     assert_eq!(counts, [(0, TIMERS / 3), (1, TIMERS / 3), (2, TIMERS / 3)]);
     assert_eq!(timer.stats().panics(), 0);
     timer.stop().unwrap();
+    let mut noted = noted.lock().unwrap().clone();
+    noted.sort_unstable();
+    assert_eq!(noted, [0, 0, 1, 1, 2, 2], "each worker's start and stop");
 }
 
 #[test]
