@@ -189,8 +189,12 @@ impl<T> DelayQueue<T> {
         when: impl Into<When>,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let when = self.told_now(when.into());
+        self.pull_in(when);
         let key = self.items.schedule(self.now, when, value)?;
-        self.heed(key);
+        if let Some(waker) = self.idle.take() {
+            // The key must get out whatever the waker does.
+            quietly(|| waker.wake());
+        }
         Ok(key)
     }
 
@@ -206,9 +210,10 @@ impl<T> DelayQueue<T> {
     /// Lets an item come out after a while from now, or at a point in time, instead.
     pub fn reset(&mut self, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let when = self.told_now(when.into());
-        let answer = self.items.reschedule(self.now, key, when);
-        self.heed(key);
-        answer
+        if self.items.is_pending(key) {
+            self.pull_in(when);
+        }
+        self.items.reschedule(self.now, key, when)
     }
 
     /// Puts what a caller asks for on the scale of the engine's clock, and reads that.
@@ -222,20 +227,12 @@ impl<T> DelayQueue<T> {
         self.now = self.sleep.now().max(self.now);
     }
 
-    /// Lets the waiting task see the new deadline of `key` in time.
-    fn heed(&mut self, key: Key<T>) {
-        if self.waiting {
-            if let Some(due) = self
-                .items
-                .deadline(key)
-                .filter(|due| *due < self.sleep.deadline())
-            {
-                // The waker stays where it is. If the sleep is over already, it has been woken.
-                self.sleep.reset(due);
-            }
-        } else if let Some(waker) = self.idle.take() {
-            // The key must get out whatever the waker does.
-            quietly(|| waker.wake());
+    /// Lets the waiting task see an item with this deadline in time. Before the item is there: this reads the clock, and
+    /// whoever gets no key because that panics has left no item behind.
+    fn pull_in(&mut self, deadline: Time) {
+        if self.waiting && deadline < self.sleep.deadline() {
+            // The waker stays where it is. If the sleep is over already, it has been woken.
+            self.sleep.reset(deadline);
         }
     }
 

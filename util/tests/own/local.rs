@@ -3,7 +3,7 @@
 use crate::rig::{Bell, poll, wakers};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, stress, us};
-use crate::{TICK, some_deadline};
+use crate::{Bomb, TICK, some_deadline};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
@@ -231,6 +231,25 @@ fn a_wake_that_panics_leaves_the_others_awake() {
     assert!(poll(&mut two, &bell).is_pending());
     assert_eq!((rig.pass(ms(5)), bell.rings()), (2, 1));
     assert!(poll(&mut one, &bell).is_ready());
+}
+
+#[test]
+fn a_waker_that_panics_when_it_is_dropped_harms_no_sleep() {
+    let (rig, bell) = (Rig::new(), Bell::new());
+    let mut sleeps = [(); 2].map(|()| rig.sleeps.sleep(ms(5)));
+    for sleep in &mut sleeps {
+        // The sleep's clone is the last one.
+        let waker = Waker::from(Arc::new(Bomb));
+        assert!(
+            sleep
+                .poll_sleep(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+    }
+    let [mut replaced, dropped] = sleeps;
+    assert!(poll(&mut replaced, &bell).is_pending());
+    drop(dropped);
+    assert_eq!((rig.pass(ms(5)), bell.rings()), (1, 1));
 }
 
 thread_local! {

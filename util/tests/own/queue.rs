@@ -3,12 +3,14 @@
 use crate::rig::{Bell, Rig, wakers};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, secs, stress, us};
-use crate::{TICK, some_deadline};
+use crate::{Bomb, TICK, some_deadline};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{Expired, Key, ScheduleErrorKind, Shutdown, SleepError, Time, When};
+use tickwheel::{Clock, Expired, Key, ScheduleErrorKind, Shutdown, SleepError, Time, When};
 use tickwheel_util::DelayQueue;
 
 type Answer<T> = Poll<Option<Result<Expired<T>, SleepError>>>;
@@ -304,6 +306,63 @@ fn a_waker_that_panics_takes_no_key_away() {
     );
     assert_eq!(queue.remove(key), Some("item"), "the end wakes, too");
     assert!(queue.is_empty());
+}
+
+#[test]
+fn a_waker_that_panics_when_it_is_replaced_leaves_the_place_to_the_next_one() {
+    let (_rig, mut queue, bell) = setup();
+    let bomb = Arc::new(Bomb);
+    let waker = Waker::from(Arc::clone(&bomb));
+    let empty = queue.poll_expired(&mut Context::from_waker(&waker));
+    assert!(matches!(empty, Poll::Ready(None)));
+    // The queue has the last one.
+    drop((waker, bomb));
+    assert!(matches!(poll(&mut queue, &bell), Poll::Ready(None)));
+    queue.insert("item", ms(5));
+    assert_eq!(bell.rings(), 1);
+}
+
+/// A clock that stands, and panics once, in the reading of this number from now on.
+#[derive(Clone, Default)]
+struct Once(Arc<AtomicU32>);
+
+impl Clock for Once {
+    fn now(&self) -> Time {
+        let nth = self.0.load(Ordering::SeqCst);
+        self.0.store(nth.saturating_sub(1), Ordering::SeqCst);
+        assert_ne!(nth, 1, "the clock");
+        at(5)
+    }
+}
+
+#[test]
+fn a_clock_that_panics_takes_no_key_away() {
+    for (tick, nth) in [ms(1), ms(50)]
+        .into_iter()
+        .flat_map(|tick| [1, 2, 3, 4].map(|nth| (tick, nth)))
+    {
+        let clock = Once::default();
+        let rig = Rig::with(|builder| builder.tick(tick).clock(clock.clone()));
+        let mut queue = DelayQueue::on(&rig.timer);
+        let far = queue.insert("far", HOUR);
+        assert!(poll(&mut queue, &Bell::new()).is_pending());
+        clock.0.store(nth, Ordering::SeqCst);
+        let inserted = catch_unwind(AssertUnwindSafe(|| queue.insert("soon", ms(100))));
+        assert_eq!(
+            queue.len(),
+            1 + usize::from(inserted.is_ok()),
+            "{tick:?} {nth}"
+        );
+        clock.0.store(nth, Ordering::SeqCst);
+        let before = queue.deadline(far);
+        let moved = catch_unwind(AssertUnwindSafe(|| queue.reset(far, ms(50)).moved()));
+        assert_eq!(
+            moved.is_ok(),
+            queue.deadline(far) != before,
+            "{tick:?} {nth}"
+        );
+        clock.0.store(0, Ordering::SeqCst);
+    }
 }
 
 /// What the last poll said, and how often the bell had rung.
