@@ -216,6 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn moves_of_several_threads_add_up() {
+        let (clock, start) = (ManualClock::new(), std::sync::Barrier::new(2));
+        let moves = || {
+            start.wait();
+            for _ in 0..200_000 {
+                let now = clock.advance(Duration::from_nanos(1));
+                assert!(clock.set(Time::ZERO) >= now);
+            }
+        };
+        std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(moves)));
+        assert_eq!(clock.now(), Time::from_nanos(400_000));
+    }
+
+    #[test]
     fn a_hook_may_move_the_clock_and_add_hooks() {
         let clock = ManualClock::new();
         let inner = weakly(&clock);
