@@ -230,3 +230,27 @@ fn the_handler_gets_a_clone_and_may_change_the_original() {
         .collect();
     assert_eq!(left, [("abbb".to_owned(), ms(4))]);
 }
+
+/// A payload that cannot be cloned while it is 1.
+struct Fragile(u8);
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        assert_ne!(self.0, 1, "the payload's clone");
+        Self(self.0)
+    }
+}
+
+#[test]
+fn a_periodic_timer_goes_on_when_its_payloads_clone_panics() {
+    let mut timer = timer();
+    let key = timer
+        .schedule_periodic(Time::ZERO, ms(1), rate(1, MissedTicks::Skip), Fragile(1))
+        .unwrap();
+    let poll = || timer.poll(ms(1), |_| unreachable!("there is nothing to hand over"));
+    assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
+    assert_eq!((timer.pending(), timer.next_deadline()), (1, Some(ms(2))));
+    timer.get_mut(key).unwrap().0 = 2;
+    let polled = timer.poll(ms(2), |expired| assert_eq!(expired.payload.0, 2));
+    assert_eq!((polled.fired, timer.pending()), (1, 1));
+}

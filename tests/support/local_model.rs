@@ -500,6 +500,7 @@ pub fn check(case: &Case) {
         .settings()
         .build_local()
         .expect("it can be built");
+    assert_eq!(timer.tick(), case.shape.tick.duration());
     let book = Book::new(ticks, case.shape.max_pending.get());
     run(&mut World::new(book, case.uptime, ticks), timer, &case.ops);
 }

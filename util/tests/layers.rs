@@ -250,6 +250,7 @@ fn a_body_that_is_there_needs_no_timer_and_one_that_stalls_does() {
             (Some(5), false)
         );
         assert!(matches!(read(full).await, (5, Ok(()))));
+        assert!(layer.body(Full::new(b"".as_slice())).is_end_stream());
         let (received, end) = read(layer.body(frames(&[Duration::MAX]))).await;
         assert!(received == 0 && matches!(end, Err(IdleError::Sleep(_))));
         let reader =
