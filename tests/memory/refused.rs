@@ -16,8 +16,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
 use tickwheel::{
-    EventLoopTimer, FixedTimer, Key, LocalTimer, ManualClock, ScheduleError, ScheduleErrorKind,
-    Settings, Time, Timer, WheelKind,
+    EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock, ScheduleError,
+    ScheduleErrorKind, Settings, Time, Timer, WheelKind,
 };
 
 const DELAY: Duration = secs(1);
@@ -112,6 +112,31 @@ fn refused_timers_use_up_no_nodes() {
     let (highest, pending) = (accepted as usize, timer.pending());
     assert!(refused > 1000, "{refused} refused, {pending} pending");
     assert!(highest < pending + 200, "node {highest} of {pending}");
+}
+
+/// A refused timer has taken a permit as well, before it has found no place for its message, or no node.
+#[test]
+fn refused_timers_use_up_no_permits() {
+    if in_a_process_of_its_own(refused_timers_use_up_no_permits, &[]) {
+        return;
+    }
+    const LIMIT: usize = 30_000;
+    for (allowed, before) in [1, BLOCK]
+        .into_iter()
+        .flat_map(|allowed| [1, 100, 1000, 3000].map(|before| (allowed, before)))
+    {
+        let clock = ManualClock::new();
+        let builder = by_hand(&clock).max_pending(LIMIT);
+        let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+        let schedule = |delay, n| timer.schedule_key(delay, n);
+        let accepted = until_refused(schedule, before, allowed);
+        (accepted..LIMIT).for_each(|_| _ = schedule(DELAY, 0).unwrap());
+        let full = schedule(DELAY, 0).unwrap_err();
+        assert!(matches!(
+            full.kind(),
+            ScheduleErrorKind::TooManyPending { .. }
+        ));
+    }
 }
 
 /// Schedules timers of a front until there is no memory; what was accepted fires in the end.
