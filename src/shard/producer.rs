@@ -417,19 +417,25 @@ impl<T> TimerStore for Producer<'_, T> {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
+    use super::ShardHandle;
     use crate::shard::Owner;
     use crate::wheel::{AnyWheel, Hierarchical};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, OnceLock, Weak};
+
+    /// An owner that sleeps, for as long as nobody wakes it.
+    fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
+        let owner = Owner::new(0, wheel, None, Box::new(wake));
+        assert!(owner.begin_sleep(u64::MAX), "nothing is due");
+        owner
+    }
 
     #[test]
     fn producers_do_not_rely_on_a_failed_wake() {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
-        let wake = move || counted.fetch_add(1, Ordering::SeqCst) >= 2;
-        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner: Owner<u64> = Owner::new(0, wheel, None, Box::new(wake));
-        assert!(owner.begin_sleep(u64::MAX), "nothing is due");
+        let owner = sleeping(move || counted.fetch_add(1, Ordering::SeqCst) >= 2);
         let handle = owner.handle;
         for (tick, called) in [(5, 1), (6, 2), (5, 3), (4, 3)] {
             let _ = handle.producer(0).schedule(tick, 0, false).unwrap();
@@ -438,6 +444,28 @@ mod tests {
                 called,
                 "the third call is the first to wake"
             );
+        }
+    }
+
+    /// The owner is faster than the call that has woken it: it has risen and sleeps again when that returns.
+    #[test]
+    fn producers_do_not_rely_on_a_wake_from_an_earlier_sleep() {
+        let (calls, shard) = (Arc::new(AtomicUsize::new(0)), Arc::default());
+        let (counted, inside): (_, Arc<OnceLock<Weak<ShardHandle<u64>>>>) =
+            (Arc::clone(&calls), Arc::clone(&shard));
+        let owner = sleeping(move || {
+            if counted.fetch_add(1, Ordering::SeqCst) == 0 {
+                let shard = inside.get().and_then(Weak::upgrade).unwrap();
+                assert!(shard.wake_state.end_sleep());
+                shard.wake_state.begin_drain();
+                assert!(shard.wake_state.begin_sleep(50));
+            }
+            true
+        });
+        assert!(shard.set(Arc::downgrade(&owner.handle)).is_ok());
+        for (tick, called) in [(5, 1), (60, 1), (6, 2), (4, 2)] {
+            let _ = owner.handle.producer(0).schedule(tick, 0, false).unwrap();
+            assert_eq!(calls.load(Ordering::SeqCst), called, "for tick {tick}");
         }
     }
 }
