@@ -247,6 +247,8 @@ fn moves_within_one_handler_leave_a_bounded_number_of_entries() {
             assert!(timer.held_bytes() < 3 << 20, "{} bytes", timer.held_bytes());
         });
         assert_eq!((polled.fired, timer.pending()), (1, 1));
+        // The figure of a loop is as of the last poll.
+        assert!(timer.held_bytes() < 3 << 20, "{} bytes", timer.held_bytes());
         assert_eq!(timer.deadline(moved), Some(NOW + MS + HOUR));
     }
     test::<LocalTimer<u64>>();
@@ -307,6 +309,13 @@ fn goes_on_when_it_is_pulled(mut timer: impl LoopTimer<Payload = u64>, key: Key<
         assert!(due.next().is_none());
         assert_eq!(due.finish().fired, 1);
         assert!(timer.is_pending(key));
+    }
+    // One that is left after its call, half-way, goes on as well.
+    for round in 3..6_u32 {
+        let now = NOW + 2 * MS * round;
+        let first = timer.expired(now).next();
+        assert_eq!(first.map(|expired| expired.key), Some(key));
+        assert_eq!(timer.deadline(key), Some(now + MS));
     }
     assert_eq!(timer.cancel(key).into_payload(), Some(1));
 }
