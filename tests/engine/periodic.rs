@@ -149,11 +149,15 @@ impl<L: Hand<Load> + LoopTimer<Payload = Load> + 'static> Front for Polled<L> {
 
     fn run(&mut self) {
         let Self { timer, script, .. } = self;
+        let calls = || script.calls.lock().unwrap().len();
+        let mut is_wrong = false;
         repeat_poll(|| {
-            timer
-                .poll_with(script.clock.now(), |timer, it| script.call(timer, &it))
-                .fired
+            let before = calls();
+            let polled = timer.poll_with(script.clock.now(), |timer, it| script.call(timer, &it));
+            is_wrong |= polled.fired != calls() - before;
+            polled.fired
         });
+        assert!(!is_wrong, "what is no call has not fired");
     }
 
     fn counts(&self) -> Option<[u64; 3]> {
@@ -693,15 +697,22 @@ fn a_closure_that_panics_in_one_period_is_called_in_the_next() {
     assert_eq!(timer.stop().unwrap().len(), 1, "it goes on");
 }
 
+/// A timer that its payload's `Clone` moves, or cancels.
+type Own = Arc<OnceLock<(Timer<Copied>, Key<Copied>, bool)>>;
+
 /// A copy whose destructor panics.
-struct Copied(bool, Arc<OnceLock<(Timer<Copied>, Key<Copied>)>>);
+struct Copied(bool, Own);
 
 impl Clone for Copied {
     fn clone(&self) -> Self {
-        if let Some((timer, key)) = self.1.get() {
+        match self.1.get() {
+            None => {}
+            Some((timer, key, true)) => assert!(timer.cancel(*key).won()),
             // To its second period and no further.
-            let moved = timer.deadline(*key) == Some(at(10));
-            assert!(!moved || timer.reschedule(*key, at(25)).moved());
+            Some((timer, key, false)) => {
+                let moved = timer.deadline(*key) == Some(at(10));
+                assert!(!moved || timer.reschedule(*key, at(25)).moved());
+            }
         }
         Self(true, Arc::clone(&self.1))
     }
@@ -714,10 +725,15 @@ impl Drop for Copied {
 }
 
 #[test]
-fn a_call_that_is_moved_away_ends_no_worker_when_its_copy_panics_in_its_drop() {
-    for drive in [Drive::Manual, Drive::Workers] {
+fn a_call_that_is_moved_away_or_cancelled_ends_no_worker_when_its_copy_panics_in_its_drop() {
+    let moved = [(10, 0, Some(25)), (25, 1, Some(35)), (35, 2, Some(45))];
+    let cancelled = [(10, 0, None), (20, 0, None), (30, 0, None)];
+    for (drive, is_cancelled) in [Drive::Manual, Drive::Workers]
+        .into_iter()
+        .flat_map(|drive| [(drive, false), (drive, true)])
+    {
         let clock = ManualClock::new();
-        let (calls, own) = (Arc::new(AtomicUsize::new(0)), Arc::default());
+        let (calls, own) = (Arc::new(AtomicUsize::new(0)), Own::default());
         let counted = Arc::clone(&calls);
         let timer: Timer<Copied> = one_shard()
             .clock(clock.clone())
@@ -729,18 +745,18 @@ fn a_call_that_is_moved_away_ends_no_worker_when_its_copy_panics_in_its_drop() {
             .unwrap();
         let load = Copied(false, Arc::clone(&own));
         let key = timer.schedule_periodic(at(10), rate(ms(10)), load).unwrap();
-        assert!(own.set((timer.clone(), key)).is_ok());
-        let expected = [(10, 0, at(25)), (25, 1, at(35)), (35, 2, at(45))];
-        for (now, called, next) in expected {
+        assert!(own.set((timer.clone(), key, is_cancelled)).is_ok());
+        for (now, called, next) in if is_cancelled { cancelled } else { moved } {
             clock.set(at(now));
             match drive {
                 Drive::Manual => _ = timer.turn().unwrap(),
                 _ => timer.wait_idle(),
             }
             let now = (calls.load(Ordering::SeqCst), timer.deadline(key));
-            assert_eq!(now, (called, Some(next)), "{drive:?}");
+            assert_eq!(now, (called, next.map(at)), "{drive:?}");
         }
         assert_eq!(timer.state(), tickwheel::EngineState::Started);
-        assert_eq!(timer.stop().unwrap().len(), 1);
+        assert!(timer.stats().shards[0].failure.is_none());
+        assert_eq!(timer.stop().unwrap().len(), usize::from(!is_cancelled));
     }
 }
