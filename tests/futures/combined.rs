@@ -6,7 +6,8 @@ use crate::support::setup::{HOUR, ms};
 use std::future::{pending, poll_fn, ready};
 use std::task::Poll;
 use tickwheel::{
-    Interval, MissedTicks, Period, ScheduleErrorKind, Sleep, SleepError, Time, TimeoutError,
+    Elapsed, Interval, MissedTicks, Period, ScheduleErrorKind, Sleep, SleepError, Time, Timeout,
+    TimeoutError,
 };
 
 #[test]
@@ -94,6 +95,24 @@ fn an_elapsed_timeout_polls_its_future_only_after_a_reset() {
     assert_eq!(poll(&mut timed, &bell), Poll::Ready(Ok(7)));
     drop(timed);
     assert_eq!(polls, 3);
+}
+
+#[test]
+fn an_elapsed_timeout_stays_elapsed_with_another_error() {
+    let (bell, mut polls) = (Bell::new(), 0);
+    let mut timed = tickwheel::timeout(
+        ms(0),
+        poll_fn(|_| {
+            polls += 1;
+            Poll::<()>::Pending
+        }),
+    );
+    assert_eq!(poll(&mut timed, &bell), Poll::Ready(Err(Elapsed)));
+    let mut timed: Timeout<_, SleepError> = timed.into();
+    let elapsed = Poll::Ready(Err(TimeoutError::Elapsed));
+    assert_eq!(poll(&mut timed, &bell), elapsed);
+    drop(timed);
+    assert_eq!(polls, 1);
 }
 
 fn at(millis: u64) -> Time {
