@@ -3,13 +3,14 @@
 use crate::rig::{Bell, poll, wakers};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, stress, us};
-use crate::{Bomb, TICK, some_deadline};
+use crate::{TICK, some_deadline};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
+use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, Clock, ManualClock, MissedTicks, Period, Remote, ScheduleErrorKind, Settings, Time,
@@ -233,22 +234,38 @@ fn a_wake_that_panics_leaves_the_others_awake() {
     assert!(poll(&mut one, &bell).is_ready());
 }
 
+thread_local! {
+    static DROPS_PANIC: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A waker each clone of which panics when it is dropped, while this thread says so.
+fn moody() -> Waker {
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |_| RawWaker::new(null(), &VTABLE),
+        |_| (),
+        |_| (),
+        |_| assert!(!DROPS_PANIC.get(), "the waker's drop"),
+    );
+    // SAFETY: the table's functions do not look at the data.
+    unsafe { Waker::new(null(), &VTABLE) }
+}
+
 #[test]
 fn a_waker_that_panics_when_it_is_dropped_harms_no_sleep() {
-    let (rig, bell) = (Rig::new(), Bell::new());
-    let mut sleeps = [(); 2].map(|()| rig.sleeps.sleep(ms(5)));
-    for sleep in &mut sleeps {
-        // The sleep's clone is the last one.
-        let waker = Waker::from(Arc::new(Bomb));
-        assert!(
-            sleep
-                .poll_sleep(&mut Context::from_waker(&waker))
-                .is_pending()
-        );
-    }
-    let [mut replaced, dropped] = sleeps;
+    let (rig, bell, waker) = (
+        Rig::with(Settings::new().max_pending(2)),
+        Bell::new(),
+        moody(),
+    );
+    let mut cx = Context::from_waker(&waker);
+    let [mut replaced, mut dropped, mut refused] = [(); 3].map(|()| rig.sleeps.sleep(ms(5)));
+    assert!(replaced.poll_sleep(&mut cx).is_pending());
+    assert!(dropped.poll_sleep(&mut cx).is_pending());
+    DROPS_PANIC.set(true);
+    assert!(matches!(refused.poll_sleep(&mut cx), Poll::Ready(Err(_))));
     assert!(poll(&mut replaced, &bell).is_pending());
     drop(dropped);
+    DROPS_PANIC.set(false);
     assert_eq!((rig.pass(ms(5)), bell.rings()), (1, 1));
 }
 

@@ -14,8 +14,6 @@ mod support {
 mod local;
 mod queue;
 
-use std::sync::Arc;
-use std::task::Wake;
 use std::time::Duration;
 use support::random::Random;
 use tickwheel::{Time, When};
@@ -36,17 +34,4 @@ fn some_deadline(random: &mut Random, now: u64) -> (u64, When) {
     }
     let deadline = (now + ahead).saturating_sub(5 * TICK);
     (deadline, Time::from_nanos(deadline).into())
-}
-
-/// Panics when the last of its wakers is dropped.
-struct Bomb;
-
-impl Wake for Bomb {
-    fn wake(self: Arc<Self>) {}
-}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("the waker's drop");
-    }
 }

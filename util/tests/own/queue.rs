@@ -3,7 +3,7 @@
 use crate::rig::{Bell, Rig, wakers};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, secs, stress, us};
-use crate::{Bomb, TICK, some_deadline};
+use crate::{TICK, some_deadline};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -306,6 +306,19 @@ fn a_waker_that_panics_takes_no_key_away() {
     );
     assert_eq!(queue.remove(key), Some("item"), "the end wakes, too");
     assert!(queue.is_empty());
+}
+
+/// Panics when the last of its wakers is dropped.
+struct Bomb;
+
+impl Wake for Bomb {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("the waker's drop");
+    }
 }
 
 #[test]
