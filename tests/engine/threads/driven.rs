@@ -310,7 +310,7 @@ fn the_end_of_an_engine_waits_for_no_driver() {
     type Mode = fn(&Timer<u64>) -> Shutdown;
     let returns: Mode = |_| Shutdown::ReturnUnfired;
     let drains: Mode = |timer| Shutdown::Drain {
-        until: timer.now() + ms(200),
+        until: timer.now() + secs(1),
     };
     let fires: Mode = |_| Shutdown::FireAll;
     let all: &[u64] = &[1, 2];
@@ -327,7 +327,7 @@ fn the_end_of_an_engine_waits_for_no_driver() {
             timer.start().unwrap();
         }
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(ms(30), 1).unwrap();
+        timer.schedule_key(ms(300), 1).unwrap();
         timer.schedule_key(HOUR, 2).unwrap();
         let left = timer.shutdown(mode(&timer), secs(60)).unwrap();
         assert_eq!((&*fired.ids(), left.len()), (fires, 2 - fires.len()));
