@@ -163,6 +163,22 @@ fn an_item_in_front_of_all_others_moves_the_one_timer() {
     assert_eq!(take(&mut queue, &bell).len(), 999);
 }
 
+/// The timer that the items share goes by their ticks, so that no wake comes before its item.
+#[test]
+fn an_item_that_is_due_within_the_tick_wakes_once() {
+    let (rig, mut queue, bell) = setup();
+    queue.insert("far", HOUR);
+    assert!(poll(&mut queue, &bell).is_pending());
+    rig.pass(us(300));
+    queue.insert("soon", us(200));
+    let moved = queue.insert("moved", HOUR);
+    assert!(queue.reset(moved, us(200)).moved());
+    assert_eq!(bell.rings(), 0, "neither is due");
+    rig.pass(us(700));
+    assert_eq!(bell.rings(), 1);
+    assert_eq!(take(&mut queue, &bell), ["soon", "moved"]);
+}
+
 #[test]
 fn a_task_is_woken_by_the_first_item_and_by_the_end_of_the_last() {
     let (rig, mut queue, bell) = setup();
