@@ -131,6 +131,8 @@ pub struct Expirations<'a, F: Steps> {
     poll: Option<Poll>,
 }
 
+debug_fields!([F: Steps] Expirations<'_, F>, "Expirations", it, polling: it.poll.is_some());
+
 impl<'a, F: Steps> Expirations<'a, F> {
     #[inline(always)]
     pub(crate) fn begin(timer: &'a mut F, now: Time) -> Self {

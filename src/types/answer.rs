@@ -39,6 +39,7 @@ impl<T> Cancel<T> {
     }
 
     /// Returns whether this call cancelled the timer.
+    #[must_use]
     pub fn won(&self) -> bool {
         matches!(self, Self::Won(_))
     }
@@ -85,6 +86,7 @@ impl Reschedule {
     }
 
     /// Returns whether the timer has the new deadline.
+    #[must_use]
     pub fn moved(self) -> bool {
         self == Self::Moved
     }

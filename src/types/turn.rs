@@ -47,6 +47,7 @@ impl Default for Budget {
 
 impl Budget {
     /// Makes the default budget: 100 000 messages, 4096 due entries, 4096 swept ones.
+    #[must_use]
     pub const fn new() -> Self {
         Self {
             drain: 100_000,
@@ -56,18 +57,21 @@ impl Budget {
     }
 
     /// Sets [`drain`](Self::drain).
+    #[must_use]
     pub const fn drain(mut self, messages: usize) -> Self {
         self.drain = messages;
         self
     }
 
     /// Sets [`fire`](Self::fire).
+    #[must_use]
     pub const fn fire(mut self, entries: usize) -> Self {
         self.fire = entries;
         self
     }
 
     /// Sets [`sweep`](Self::sweep).
+    #[must_use]
     pub const fn sweep(mut self, entries: usize) -> Self {
         self.sweep = entries;
         self
