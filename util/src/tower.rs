@@ -118,6 +118,7 @@ where
 /// errors fit above and below. Its text for [`Service`](Self::Service) is that of the service's error, which is not its
 /// [`source`](Error::source).
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum TimeoutError<E> {
     /// It took too long, or there was no timer to tell.
     Timeout(tickwheel::TimeoutError),
