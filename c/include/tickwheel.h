@@ -88,6 +88,8 @@ typedef struct {
   size_t shards;
   // tw_timer: nonzero leaves the workers unpinned; default one core each.
   int unpinned;
+  // Zero: room for settings of later versions, which this one refuses.
+  uint64_t reserved[4];
 } tw_options;
 
 // Ends the loop's current sleep, or its next one: writes to an eventfd, for example. Called by any thread that uses a

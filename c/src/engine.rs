@@ -25,7 +25,7 @@ pub unsafe extern "C" fn tw_timer_new(
     guard(|| unsafe {
         let made = NonNull::new(made).ok_or(tw_error::Null)?;
         let fire = fire.ok_or(tw_error::Null)?;
-        let builder = tw_options::read(options).builder();
+        let builder = tw_options::read(options)?.builder();
         let built =
             builder.build_with(move |expired| fire(ctx.get(), &tw_expired::new(&expired)))?;
         hand_over(made, tw_timer(built));

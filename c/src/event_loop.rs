@@ -92,7 +92,7 @@ pub unsafe extern "C" fn tw_loop_new(
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let made = NonNull::new(made).ok_or(tw_error::Null)?;
-        let timers = Box::new(tw_options::read(options).settings().build_local()?);
+        let timers = Box::new(tw_options::read(options)?.settings().build_local()?);
         hand_over(made, tw_loop::new(Timers::Alone(Box::into_raw(timers))));
         Ok(())
     })
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn tw_loop_new_with_remotes(
     // SAFETY: the pointers are null or valid; `wake` gets its own `ctx`.
     guard(|| unsafe {
         let made = NonNull::new(made).ok_or(tw_error::Null)?;
-        let settings = tw_options::read(options).settings();
+        let settings = tw_options::read(options)?.settings();
         let timers = Box::new(settings.build_with_waker(move || {
             wake.inspect(|wake| wake(ctx.get()));
         })?);

@@ -65,7 +65,7 @@ impl tw_error {
         c"the key names no pending timer here: it has fired, was cancelled, or belongs to another timer",
         c"closed or stopped: build a new one",
         c"not allowed in a callback: return from it, and call then",
-        c"an option is out of range: tick_ns is 1000 to 3600000000000, shards at most 1024; 0 is the default",
+        c"an option is out of range: tick_ns is 1000 to 3600000000000, shards at most 1024; 0 is the default, and all that reserved takes",
         c"as many timers are pending as max_pending allows: cancel some, or raise it",
         c"no memory for the timer: free some, and try again",
         c"the system gave no thread: raise its limit, or use fewer shards",
@@ -100,11 +100,13 @@ pub struct tw_options {
     pub shards: usize,
     /// tw_timer: nonzero leaves the workers unpinned; default one core each.
     pub unpinned: c_int,
+    /// Zero: room for settings of later versions, which this one refuses.
+    pub reserved: [u64; 4],
 }
 
 impl tw_options {
     /// Reads the options of a caller; null is the default of all.
-    unsafe fn read(options: *const Self) -> Self {
+    unsafe fn read(options: *const Self) -> Result<Self, tw_error> {
         let defaults = Self {
             tick_ns: 0,
             slack_ns: 0,
@@ -112,9 +114,14 @@ impl tw_options {
             fire_budget: 0,
             shards: 0,
             unpinned: 0,
+            reserved: [0; 4],
         };
         // SAFETY: null, or valid, as the header asks.
-        unsafe { options.as_ref() }.copied().unwrap_or(defaults)
+        let options = unsafe { options.as_ref() }.copied().unwrap_or(defaults);
+        if options.reserved != [0; 4] {
+            return Err(tw_error::Option);
+        }
+        Ok(options)
     }
 
     fn tick(&self) -> Duration {

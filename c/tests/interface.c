@@ -96,13 +96,16 @@ static void loop(tw_loop *timers, tw_loop *other) {
 }
 
 static void nulls(tw_loop *timers) {
-  tw_options bad = {.tick_ns = 1}, many = {.shards = 5000};
+  tw_options bad = {.tick_ns = 1}, many = {.shards = 5000}, newer = {.reserved = {0, 0, 0, 1}};
   tw_loop *built;
   tw_timer *engine;
   tw_remote *remote;
   GETS(OPTION, tw_loop_new(&bad, &built));
   GETS(OPTION, tw_loop_new_with_remotes(&bad, NULL, NULL, &built));
   GETS(OPTION, tw_timer_new(&many, use_loop, NULL, &engine));
+  GETS(OPTION, tw_loop_new(&newer, &built));
+  GETS(OPTION, tw_loop_new_with_remotes(&newer, NULL, NULL, &built));
+  GETS(OPTION, tw_timer_new(&newer, use_loop, NULL, &engine));
   GETS(NULL, tw_loop_new(NULL, NULL));
   GETS(NULL, tw_loop_new_with_remotes(NULL, NULL, NULL, NULL));
   GETS(NULL, tw_timer_new(NULL, NULL, NULL, &engine));
