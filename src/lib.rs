@@ -98,6 +98,7 @@
 //! loops, `docs/DESIGN.md` the architecture, and `docs/PERFORMANCE.md` the figures.
 
 #![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 

@@ -42,7 +42,7 @@
 //! | none | [`LocalSleeps`]: sleeps, timeouts and intervals of one thread, by a timer inside of its runtime |
 //! | `tokio` | [`time`] by an engine of the runtime's own, which it turns itself; the module [`tokio`] turns other engines |
 //! | `smol` | the module [`smol`]: tasks of the runtime that turn an engine's shards, in place of its workers |
-//! | `test-util` | `time::pause`, `advance` and `resume`; the module [`test`]: virtual time on any executor |
+//! | `test-util` | `time::pause`, `advance` and `resume`; the module [`mod@test`]: virtual time on any executor |
 //! | `stream` | `Stream` for queues and intervals ([`IntervalStream`]); [`StreamExt`]: `timeout`, `timeout_repeating`, `throttle`, `chunks_timeout` |
 //! | `hyper` | [`HyperTimer`]: header-read, keep-alive and ping timeouts of hyper's connections |
 //! | `tower` | [`TimeoutLayer`]: how long a request may take; [`RetryLayer`]: once more, after a pause |

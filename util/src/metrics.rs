@@ -7,7 +7,7 @@ use metrics::{Label, Unit};
 use std::time::Duration;
 use tickwheel::{DurationHistogram, Key, Period, ScheduleError, ShardStats, Timer, TimerTask};
 
-/// Passes snapshots of statistics on to the [`metrics`] facade; feature `metrics`.
+/// Passes snapshots of statistics on to the facade of the crate `metrics`.
 ///
 /// [`report_every`](Self::report_every) reports an engine from then on. For an event loop, call
 /// [`report`](Self::report) every few seconds. Each figure has the label `shard`, and `timer` with the name given here.
