@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Says what the public interface of `tickwheel` and `tickwheel-util` breaks since a commit, by cargo-semver-checks.
 #
-#   scripts/semver.sh [COMMIT]      by default the last release's tag; before the first there is nothing to break
+#   scripts/semver.sh [COMMIT]      by default the commit that set the version: nothing may break until the next one
 #
-# Ends with 100 if something breaks that the versions do not announce: before 1.0 a minor version may break names, later
-# a major one. While both have the same version, each break counts.
-# Needs: cargo install --locked cargo-semver-checks. Where it cannot be had the script says so and exits with 3.
+# Ends with 100 if something breaks that the versions do not announce. While both have the same version, each break
+# counts. Needs: cargo install --locked cargo-semver-checks. Where it cannot be had, or where the history ends before
+# that commit, the script says so and exits with 3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-since=${1-$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || true)}
+since=${1-$(git log -1 --format=%h -G'^version = ' -- Cargo.toml)}
 if [[ -z $since ]]; then
-  echo "no release yet: name a commit to compare with it"
-  exit 0
+  echo "not to be had here: the commit that set the version"
+  exit 3
 fi
 tool=$(command -v cargo-semver-checks || true)
 if [[ -z $tool ]]; then
