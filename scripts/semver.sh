@@ -3,8 +3,8 @@
 #
 #   scripts/semver.sh [COMMIT]      by default the commit that set the version: nothing may break until the next one
 #
-# Ends with 100 if something breaks that the versions do not announce. While both have the same version, each break
-# counts. Needs: cargo install --locked cargo-semver-checks. Where it cannot be had, or where the history ends before
+# Ends with 100 if something breaks, whatever the versions announce: left to itself the tool checks nothing between two
+# equal versions before 1.0.0. Needs: cargo install --locked cargo-semver-checks. Where it cannot be had, or where the history ends before
 # that commit, the script says so and exits with 3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,4 +23,4 @@ if [[ -z $tool ]]; then
   rm -rf "$root/build"
 fi
 echo "since $(git log -1 --format='%h %ad %s' --date=short "$since")"
-"$tool" semver-checks --package tickwheel --package tickwheel-util --baseline-rev "$since"
+"$tool" semver-checks --package tickwheel --package tickwheel-util --baseline-rev "$since" --release-type minor

@@ -738,8 +738,8 @@ fn a_call_that_is_moved_away_or_cancelled_ends_no_worker_when_its_copy_panics_in
         let timer: Timer<Copied> = one_shard()
             .clock(clock.clone())
             .drive(drive)
-            .build_with(move |expired: Expired<Copied>| {
-                std::mem::forget(expired.payload);
+            .build_with(move |mut expired: Expired<Copied>| {
+                expired.payload.0 = false;
                 counted.fetch_add(1, Ordering::SeqCst);
             })
             .unwrap();
