@@ -186,12 +186,35 @@ pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
     run(work, scale)
 }
 
+/// Lets as many threads schedule and cancel as the timer has shards, or worker threads.
+///
+/// # Panics
+///
+/// If the peer is not one of those that scale is asked of.
+pub fn cross_scaled(peer: Peer, threads: usize, scale: Scale) -> Metrics {
+    let setup = Setup {
+        shards: Some(threads),
+        ..Setup::new(Book::new(0, 0))
+    };
+    let run = match peer {
+        Peer::Timer => throughput::cross::<EnginePeer>,
+        Peer::TimerHandles => throughput::cross::<HandlesPeer>,
+        Peer::LockedHeaps => throughput::cross::<locked::LockedHeaps>,
+        Peer::Tokio => throughput::cross::<futures::TokioPeer>,
+        other => panic!("scale is not asked of {other:?}"),
+    };
+    run(setup, threads, scale.timers(1024), scale)
+}
+
 fn measure_peer<P: CrossPeer>(work: Work, scale: Scale) -> Metrics {
     match work {
         Work::Cross {
             producers,
             in_flight,
-        } => throughput::cross::<P>(producers, scale.timers(in_flight), scale),
+        } => {
+            let setup = Setup::new(Book::new(0, 0));
+            throughput::cross::<P>(setup, producers, scale.timers(in_flight), scale)
+        }
         Work::RemoteCancel => throughput::remote_cancel::<P>(scale),
         Work::Forms => throughput::forms(scale),
         Work::Late {

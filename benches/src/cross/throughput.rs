@@ -72,8 +72,13 @@ impl<P: CrossPeer> InFlight<P> {
 }
 
 /// Throughput for a while, then the latency of single schedules.
-pub(super) fn cross<P: CrossPeer>(producers: usize, in_flight: usize, scale: Scale) -> Metrics {
-    let peer = P::start(Setup::new(Book::new(0, 0)));
+pub(super) fn cross<P: CrossPeer>(
+    setup: Setup,
+    producers: usize,
+    in_flight: usize,
+    scale: Scale,
+) -> Metrics {
+    let peer = P::start(setup);
     let lanes = (0..producers)
         .map(|n| InFlight::new(peer.session(n), in_flight))
         .collect();
