@@ -303,19 +303,23 @@ fn draw(threads: &[u32], rows: &[Row]) -> String {
         );
     }
     let colours = ["#1f77b4", "#6baed6", "#999999", "#d62728"];
-    for (row, colour) in rows.iter().zip(colours) {
+    let mut lines: Vec<_> = rows.iter().zip(colours).collect();
+    let end = |row: &Row| row.metrics.last().map_or(top, |metrics| y(metrics[0].1));
+    lines.sort_by(|one, other| end(one.0).total_cmp(&end(other.0)));
+    let mut above = 0.0_f64;
+    for (row, colour) in lines {
         let points = threads.iter().zip(&row.metrics);
         let points =
             points.map(|(threads, metrics)| format!("{:.0},{:.0}", x(*threads), y(metrics[0].1)));
         let points: Vec<_> = points.collect();
-        let end = row.metrics.last().map_or(top, |metrics| y(metrics[0].1));
+        // Names of lines that end together stand below one another.
+        above = (above + 18.0).max(end(row) + 5.0);
         let _ = writeln!(
             svg,
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"3\"/>\
-             <text x=\"{}\" y=\"{:.0}\" fill=\"{colour}\">{}</text>",
+             <text x=\"{}\" y=\"{above:.0}\" fill=\"{colour}\">{}</text>",
             points.join(" "),
             left + width + 10.0,
-            end + 5.0,
             row.work.title().replace('<', "&lt;"),
         );
     }
