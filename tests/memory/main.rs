@@ -8,7 +8,7 @@
 //! | `children` | processes of a test's own |
 //! | `forked` | a child that forked beside busy threads uses blocks again |
 //! | `given_back` | the memory of a burst goes back to the system, and its keys stay stale |
-//! | `refused` | a timer for which there is no memory comes back in the error |
+//! | `refused` | a timer for which there is no memory comes back in the error, and an engine without threads says so |
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
 //! | `worker` | a worker does not call the allocator |
 

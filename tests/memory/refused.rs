@@ -1,6 +1,8 @@
 //! No memory for what grows with the number of timers, or for what a timer's own thread files: blocks of the log, chunks
 //! of the wheel. The call says so, and all that was accepted lives on.
 //!
+//! A thread needs memory for its stack, too: a call that cannot start one says so, or its shard fails.
+//!
 //! Each test has a process of its own: the limit on mappings is the process's, and while one test refuses memory, no
 //! other test's thread may begin.
 
@@ -8,16 +10,17 @@ use crate::allocator::refusing_from;
 use crate::children::in_a_process_of_its_own;
 use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
-use crate::support::setup::{ms, rate, secs};
-use crate::{by_hand, engine};
+use crate::support::setup::{ms, one_shard, rate, secs};
+use crate::{by_hand, engine, holds_soon};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
 use tickwheel::{
-    EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock, ScheduleError,
-    ScheduleErrorKind, Settings, Time, Timer, WheelKind,
+    Builder, EngineState, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock,
+    Pinning, Routing, ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError, Time,
+    Timer, WheelKind,
 };
 
 const DELAY: Duration = secs(1);
@@ -493,4 +496,82 @@ fn calls_that_return_no_error_need_no_memory() {
         .for_each(|sleep| assert!(sleep.poll_sleep(&mut cx).is_pending()));
     clock.advance(DELAY);
     assert_eq!(refusing_from(256, || closures.turn()), Ok(40));
+}
+
+/// Less than the stack of a thread.
+const NO_THREAD: usize = 64 * 1024;
+
+/// Whether a thread finds no memory for its stack within the limit.
+fn threads_are_refused() -> bool {
+    let spawn = || std::thread::Builder::new().spawn(|| ()).is_err();
+    let refused = refusing_from(NO_THREAD, spawn);
+    if !refused {
+        eprintln!("skipped: the system sets no limit to mappings");
+    }
+    refused
+}
+
+/// Stacks have two mebibytes here, so the limit has room for the first of two workers, which keeps its thread.
+#[test]
+fn an_engine_whose_worker_was_refused_can_be_stopped_and_started_again() {
+    if in_a_process_of_its_own(
+        an_engine_whose_worker_was_refused_can_be_stopped_and_started_again,
+        &[("RUST_MIN_STACK", "2097152".as_ref())],
+    ) || !threads_are_refused()
+    {
+        return;
+    }
+    let without = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
+    let start = refusing_from(NO_THREAD, || without.start());
+    assert!(matches!(start, Err(StartError::Spawn { shard: 0, .. })));
+    let left = without.shutdown(Shutdown::ReturnUnfired, secs(20));
+    assert_eq!(left.unwrap().len(), 0);
+    let [fired, started] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let add_to = |counter: &Arc<AtomicUsize>| {
+        let counter = Arc::clone(counter);
+        move || _ = counter.fetch_add(1, Ordering::SeqCst)
+    };
+    let (count_fired, count_started) = (add_to(&fired), add_to(&started));
+    let builder = Builder::new().shards(2).routing(Routing::Spread);
+    let timer = builder
+        .pinning(Pinning::Off)
+        .on_worker_start(move |_| count_started())
+        .build_with(move |_: Expired<u64>| count_fired())
+        .unwrap();
+    let refused = refusing_from(3 << 20, || timer.schedule_key(ms(1), 7)).unwrap_err();
+    let (kind, payload) = (refused.kind().clone(), refused.into_payload());
+    let ScheduleErrorKind::Start(StartError::Spawn { shard: 1, .. }) = kind else {
+        panic!("{kind:?}")
+    };
+    assert_eq!((payload, timer.state()), (7, EngineState::Init));
+    assert_eq!(timer.stats().rejected, 1);
+    (0..10).for_each(|n| _ = timer.schedule_key(ms(1), n).unwrap());
+    assert!(holds_soon(|| fired.load(Ordering::SeqCst) == 10));
+    assert_eq!(timer.stop().unwrap().len(), 0);
+    assert_eq!(started.load(Ordering::SeqCst), 2);
+}
+
+/// The shard has no worker, because its driver took it before the engine started.
+#[test]
+fn a_shard_whose_driver_leaves_fails_if_its_thread_is_refused() {
+    if in_a_process_of_its_own(
+        a_shard_whose_driver_leaves_fails_if_its_thread_is_refused,
+        &[],
+    ) || !threads_are_refused()
+    {
+        return;
+    }
+    let timer = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
+    let shard = timer.drive_shard(0).unwrap();
+    timer.schedule_key(ms(1), 7).unwrap();
+    refusing_from(NO_THREAD, || drop(shard));
+    let refused = timer.schedule_key(ms(1), 8).unwrap_err();
+    let (kind, payload) = (refused.kind().clone(), refused.into_payload());
+    let ScheduleErrorKind::WorkerFailed { shard: 0, message } = kind else {
+        panic!("{kind:?}")
+    };
+    assert!(message.contains("thread"), "{message}");
+    assert_eq!((payload, timer.state()), (8, EngineState::Failed));
+    let left = timer.stop().unwrap();
+    assert!(left.into_iter().map(|it| it.payload).eq([7]));
 }
