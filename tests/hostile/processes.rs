@@ -5,7 +5,7 @@ use crate::support::setup::{ms, recording, us, wait_until};
 use crate::{arm, one_shard};
 use std::path::PathBuf;
 use std::time::Instant;
-use tickwheel::Builder;
+use tickwheel::{BuildError, Builder, Settings};
 
 #[test]
 fn an_engine_opens_no_descriptor() {
@@ -19,6 +19,36 @@ fn an_engine_opens_no_descriptor() {
     wait_until("all have fired", || fired.len() == 8);
     assert_eq!(open(), before);
     timer.stop().unwrap();
+}
+
+#[test]
+fn a_loop_without_a_descriptor_for_its_waker_says_so() {
+    if in_a_process_of_its_own(a_loop_without_a_descriptor_for_its_waker_says_so, &[]) {
+        return;
+    }
+    let poll = mio::Poll::new().unwrap();
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: asks for a limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let set = |limit| {
+        // SAFETY: a limit of this process, whose one test this is.
+        let answer = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+        assert_eq!(answer, 0);
+    };
+    set(libc::rlimit {
+        rlim_cur: 0,
+        ..limit
+    });
+    let refused = Settings::new().build_with_mio::<u64>(poll.registry(), mio::Token(0));
+    set(limit);
+    let Err(BuildError::Waker { message }) = refused else {
+        panic!("there is a waker")
+    };
+    let reason = std::io::Error::from_raw_os_error(libc::EMFILE).to_string();
+    assert_eq!(message, reason);
 }
 
 /// Every clock that the standard library reads here runs between 11 % slow and 11 % fast, by turns.
