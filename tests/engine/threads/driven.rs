@@ -6,7 +6,7 @@ use crate::support::setup::{HOUR, Setup, ms, one_shard, recording, secs, stress,
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::task::{Wake, Waker};
+use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tickwheel::{DrivenShard, Expired, Shutdown, Timer, TurnError};
@@ -259,6 +259,31 @@ fn no_wake_is_lost_between_producers_and_a_shard_that_sleeps() {
     assert!(!slept_through, "a timer was slept through");
 }
 
+/// The function is called once per future, and may leave out [`Waker::wake`].
+#[test]
+fn a_driven_shard_wakes_futures_by_the_function_it_was_given() {
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    fn count(waker: Waker) {
+        GIVEN.fetch_add(1, Ordering::SeqCst);
+        drop(waker);
+    }
+    let timer = one_shard().build().unwrap();
+    let mut shard = timer.drive_shard(0).unwrap().wake_by(count);
+    let bell = Bell::new();
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut sleeps = [us(100); 3].map(|delay| timer.sleep(delay));
+    for sleep in &mut sleeps {
+        let polled = sleep.poll_sleep(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    turn_until(&mut shard, || sleeps.iter().all(|sleep| sleep.is_elapsed()));
+    assert_eq!(
+        (GIVEN.load(Ordering::SeqCst), bell.0.load(Ordering::SeqCst)),
+        (3, 0)
+    );
+    timer.stop().unwrap();
+}
+
 #[test]
 fn a_waker_that_panics_harms_no_caller() {
     struct Panics;
@@ -277,6 +302,34 @@ fn a_waker_that_panics_harms_no_caller() {
     timer.schedule_key(ms(1), 1).unwrap();
     timer.schedule_key(us(10), 2).unwrap();
     turn_until(&mut shard, || fired.len() == 2);
+}
+
+/// A wake calls a clone of the waker, so it has woken no task if `clone` panics.
+#[test]
+fn a_waker_whose_clone_panics_is_called_by_the_next_producer() {
+    static PANICS: AtomicBool = AtomicBool::new(false);
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake, |_| ());
+    fn clone(_: *const ()) -> RawWaker {
+        assert!(!PANICS.load(Ordering::SeqCst), "a clone");
+        RawWaker::new(std::ptr::null(), &VTABLE)
+    }
+    fn wake(_: *const ()) {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+    }
+    let (timer, fired) = recording(one_shard());
+    let mut shard = timer.drive_shard(0).unwrap();
+    // SAFETY: the functions take no data, and any thread may call them.
+    let waker = unsafe { Waker::new(std::ptr::null(), &VTABLE) };
+    while shard.turn(&waker).unwrap().is_some() {}
+    let calls_after = |id, panics| {
+        PANICS.store(panics, Ordering::SeqCst);
+        timer.schedule_key(ms(5), id).unwrap();
+        CALLS.load(Ordering::SeqCst)
+    };
+    let calls = [true, true, false, false].map(|panics| calls_after(1, panics));
+    assert_eq!(calls, [0, 0, 1, 1]);
+    turn_until(&mut shard, || fired.len() == 4);
 }
 
 #[test]
