@@ -63,6 +63,29 @@ fn the_end_of_the_scale_never_passes() {
 }
 
 #[test]
+fn a_cancelled_sleep_wakes_no_task_until_it_is_polled_again() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(5));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    sleep.cancel();
+    assert_eq!((rig.timer.pending(), wakers(&bell)), (0, 0));
+    assert_eq!(rig.pass(ms(4)), 0);
+    // Armed anew for what is left.
+    assert!(poll(&mut sleep, &bell).is_pending());
+    assert_eq!((rig.pass(ms(1)), bell.rings()), (1, 1));
+    assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+    // Cancelled until its time has passed: ready, without a timer.
+    sleep.reset(ms(5));
+    assert!(poll(&mut sleep, &bell).is_pending());
+    sleep.cancel();
+    assert_eq!(rig.pass(ms(6)), 0);
+    assert!(!sleep.is_elapsed());
+    assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+    assert_eq!((bell.rings(), rig.timer.pending()), (1, 0));
+}
+
+#[test]
 fn pushing_out_sends_nothing_and_the_waker_stays() {
     let rig = Rig::new();
     let bell = Bell::new();
