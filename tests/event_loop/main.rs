@@ -17,10 +17,10 @@ mod waker;
 
 use mio::{Events, Poll, Registry, Token, Waker};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use support::ledger::Ledger;
-use tickwheel::{Budget, EventLoopTimer, ManualClock, Settings, Time, WheelKind};
+use tickwheel::{Budget, EventLoopTimer, ManualClock, Settings, Time, TimerTask, WheelKind};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -245,6 +245,41 @@ fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
         assert!(held < idle + (1 << 20), "{idle} bytes, then {held}");
         assert_eq!(fire_all(&mut timer, Time::ZERO + 2 * near), [7]);
     }
+}
+
+#[test]
+fn closures_of_a_loop_and_of_its_remotes_run_in_order() {
+    let (mut timer, clock, wakes) = manual::<TimerTask>();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let note = |number: u32| {
+        let ran = Arc::clone(&ran);
+        move || ran.lock().unwrap().push(number)
+    };
+    let remote = timer.remote();
+    timer.run_after(Time::ZERO, 2 * MS, note(2)).unwrap();
+    let cancelled = timer.run_after(Time::ZERO, 2 * MS, note(9)).unwrap();
+    assert_eq!(timer.poll_timeout(Time::ZERO), Some(2 * MS));
+    remote.run_after(MS, note(1)).unwrap();
+    remote.schedule(3 * MS, note(3).into()).unwrap();
+    assert!(timer.cancel(cancelled).won());
+    assert_eq!(wakes.load(Ordering::SeqCst), 1);
+    assert!(fire_all(&mut timer, Time::ZERO).is_empty());
+    for number in 1..=3 {
+        let due = fire_all(&mut timer, clock.advance(MS));
+        due.into_iter().for_each(TimerTask::run);
+        assert!(ran.lock().unwrap().iter().copied().eq(1..=number));
+    }
+}
+
+#[test]
+fn a_remote_names_a_time_before_it_is_rounded_to_a_tick() {
+    let (timer, clock, _) = manual::<u64>();
+    clock.advance(MS / 2);
+    let (remote, now) = (timer.remote(), Time::ZERO + MS / 2);
+    assert_eq!(remote.time_of(MS), now + MS);
+    assert_eq!(remote.time_of(now + HOUR), now + HOUR);
+    let key = remote.schedule(MS, 7).unwrap();
+    assert_eq!(remote.deadline(key), Some(Time::ZERO + 2 * MS));
 }
 
 #[test]
