@@ -377,6 +377,10 @@ fn a_slow_handler_is_told_and_all_are_counted() {
         "exact beside the hook"
     );
     assert_eq!(timer.stats().lateness().max(), 9 * MS);
+    let text = told.lock().unwrap()[0].to_string();
+    for part in ["shard 0", "5ms", &keys[1].to_raw().to_string()] {
+        assert!(text.contains(part), "{text}");
+    }
     let told: Vec<_> = told
         .lock()
         .unwrap()

@@ -126,3 +126,30 @@ fn an_idle_timer_takes_few_bytes() {
     let each = timer.held_bytes() as f64 / count as f64;
     assert!(each <= 56.0, "{each:.1} bytes per timer");
 }
+
+/// Those of a [`FixedTimer`] allocate nothing; in a [`LocalTimer`] the wheel may.
+#[test]
+fn timers_within_the_capacity_find_room() {
+    let mut fixed = FixedTimer::with_delay(Duration::from_secs(1));
+    assert_eq!(fixed.capacity(), 0);
+    fixed.reserve(100);
+    let room = fixed.capacity();
+    assert!(room >= 100, "{room}");
+    let before = allocations();
+    (0..room as u64).for_each(|n| _ = fixed.schedule(Time::ZERO, n).unwrap());
+    assert_eq!(allocations(), before);
+    fixed.schedule(Time::ZERO, 0).unwrap();
+    assert!(allocations() > before && fixed.capacity() > room);
+    fixed.clear();
+    fixed.shrink_to_fit();
+    assert!(fixed.capacity() < room);
+    let mut local = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    local.reserve(100);
+    let room = local.capacity();
+    let mut schedule = |n| {
+        local.schedule(Time::ZERO, Duration::ZERO, n).unwrap();
+        local.capacity()
+    };
+    assert!(room >= 100 && (0..room as u64).all(|n| schedule(n) == room));
+    assert!(schedule(0) > room);
+}

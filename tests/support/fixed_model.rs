@@ -43,6 +43,10 @@ impl Local for FixedTimer<Payload> {
         self.reschedule(now, key)
     }
 
+    fn get(&self, key: Key<Payload>) -> Option<&Payload> {
+        self.get(key)
+    }
+
     fn get_mut(&mut self, key: Key<Payload>) -> Option<&mut Payload> {
         self.get_mut(key)
     }

@@ -73,6 +73,8 @@ pub(super) trait Local: LoopTimer<Payload = Payload> {
         None
     }
 
+    fn get(&self, key: Key<Payload>) -> Option<&Payload>;
+
     fn get_mut(&mut self, key: Key<Payload>) -> Option<&mut Payload>;
 
     /// Polls and, if the timer can, reads the clock again after each handler.
@@ -96,6 +98,10 @@ impl Local for LocalTimer<Payload> {
 
     fn repeat(&mut self, first: Time, period: Period, payload: Payload) -> Option<Armed> {
         Some(self.schedule_periodic(Time::ZERO, first, period, payload))
+    }
+
+    fn get(&self, key: Key<Payload>) -> Option<&Payload> {
+        self.get(key)
     }
 
     fn get_mut(&mut self, key: Key<Payload>) -> Option<&mut Payload> {
@@ -167,6 +173,7 @@ impl<L: Local> Subject for Told<'_, L> {
 
     fn is_pending(&mut self, (): (), id: u64, key: Key<Payload>) -> bool {
         let pending = self.timer.is_pending(key);
+        assert_eq!(self.timer.get(key).map(Payload::id), pending.then_some(id));
         assert_eq!(
             self.timer.get_mut(key).map(|payload| payload.id()),
             pending.then_some(id)
