@@ -25,7 +25,8 @@ pub enum EngineState {
     Init,
     /// Running.
     Started,
-    /// Running, but a worker has ended by a panic: its shard refuses timers, and [`Stats`](crate::Stats) says why.
+    /// Running, but a shard has ended by a panic, or because there was no thread for it: it refuses timers, and
+    /// [`Stats`](crate::Stats) says why.
     Failed,
     /// Being shut down in a mode in which what is pending still fires, see [`Shutdown`](crate::Shutdown); new timers
     /// are refused.

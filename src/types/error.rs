@@ -171,11 +171,12 @@ pub struct ScheduleError<T> {
 pub enum ScheduleErrorKind {
     /// The engine has been stopped, or the loop's timer is gone.
     Stopped,
-    /// The worker of the shard has ended by a panic; see [`WorkerFailure`](crate::WorkerFailure).
+    /// The shard has ended by a panic, or because it was let go of by its driver and there was no thread for it; see
+    /// [`WorkerFailure`](crate::WorkerFailure).
     WorkerFailed {
         /// The shard that would have taken the timer.
         shard: usize,
-        /// The message of the panic.
+        /// The message of the panic, or what the system said.
         message: String,
     },
     /// As many timers are pending as the builder's `max_pending` allows.

@@ -288,7 +288,7 @@ impl<T: Send + 'static> Inner<T> {
         let mut state = self.berths.lock();
         match self.status.phase() {
             EnginePhase::Started => return Ok(()),
-            EnginePhase::Init if state.alive() > 0 => {}
+            EnginePhase::Init => {}
             _ => return Err(StartError::Stopped),
         }
         if matches!(self.drive, Drive::Workers) {

@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
-use tickwheel::{DrivenShard, Expired, Shutdown, Timer, TurnError};
+use tickwheel::{
+    Clock, DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Time, Timer,
+    TurnError,
+};
 
 /// Counts its calls, and unparks a thread.
 struct Bell(AtomicUsize, std::thread::Thread);
@@ -330,6 +333,48 @@ fn a_waker_whose_clone_panics_is_called_by_the_next_producer() {
     let calls = [true, true, false, false].map(|panics| calls_after(1, panics));
     assert_eq!(calls, [0, 0, 1, 1]);
     turn_until(&mut shard, || fired.len() == 4);
+}
+
+/// A clock that panics once it is broken.
+#[derive(Clone, Default)]
+struct Breakable(Arc<AtomicBool>);
+
+impl Clock for Breakable {
+    fn now(&self) -> Time {
+        assert!(!self.0.load(Ordering::SeqCst), "the clock");
+        Time::ZERO
+    }
+}
+
+/// Nobody has stopped it.
+#[test]
+fn an_engine_whose_shards_all_failed_before_its_start_says_so() {
+    for shards in [1, 2] {
+        let clock = Breakable::default();
+        let timer = one_shard()
+            .shards(shards)
+            .clock(clock.clone())
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
+        let driven: Vec<_> = (0..shards)
+            .map(|it| timer.drive_shard(it).unwrap())
+            .collect();
+        clock.0.store(true, Ordering::SeqCst);
+        for mut shard in driven {
+            assert!(shard.turn(Waker::noop()).is_err());
+        }
+        clock.0.store(false, Ordering::SeqCst);
+        let refused = timer.schedule_key(Duration::ZERO, 1).unwrap_err();
+        let ScheduleErrorKind::WorkerFailed { message, .. } = refused.kind() else {
+            panic!("{refused}")
+        };
+        assert!(message.contains("the clock"), "{message}");
+        assert_eq!(timer.state(), EngineState::Failed);
+        timer.start().unwrap();
+        timer.wait_idle();
+        assert_eq!(timer.stop().unwrap().len(), 0);
+        assert_eq!(timer.start(), Err(StartError::Stopped));
+    }
 }
 
 #[test]
