@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Says what the public interface of `tickwheel` and `tickwheel-util` breaks since a commit, by cargo-semver-checks.
 #
-#   scripts/semver.sh [COMMIT]      by default the commit that set the version: nothing may break until the next one
+#   scripts/semver.sh           since the commit that set the version: nothing may break until the next one
+#   scripts/semver.sh COMMIT    since another one
+#
+# To build the tool takes minutes. Without a COMMIT a package is left out of which nothing has changed that its interface
+# is made of: docs/api.txt, which a test keeps, for `tickwheel`; the sources for `tickwheel-util`.
 #
 # Ends with 100 if something breaks, whatever the versions announce: left to itself the tool checks nothing between two
-# equal versions before 1.0.0. Needs: cargo install --locked cargo-semver-checks. Where it cannot be had, or where the history ends before
-# that commit, the script says so and exits with 3.
+# equal versions before 1.0.0. Needs: cargo install --locked cargo-semver-checks. Where it cannot be had, or where the
+# history ends before that commit, the script says so and exits with 3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +17,13 @@ since=${1-$(git log -1 --format=%h -G'^version = ' -- Cargo.toml)}
 if [[ -z $since ]]; then
   echo "not to be had here: the commit that set the version"
   exit 3
+fi
+packages=()
+if [[ $# -gt 0 ]] || ! git diff --quiet "$since" -- docs/api.txt Cargo.toml; then packages+=(--package tickwheel); fi
+if [[ $# -gt 0 ]] || ! git diff --quiet "$since" -- util/src util/Cargo.toml; then packages+=(--package tickwheel-util); fi
+if [[ ${#packages[@]} -eq 0 ]]; then
+  echo "no interface has changed since $since"
+  exit 0
 fi
 tool=$(command -v cargo-semver-checks || true)
 if [[ -z $tool ]]; then
@@ -23,4 +34,4 @@ if [[ -z $tool ]]; then
   rm -rf "$root/build"
 fi
 echo "since $(git log -1 --format='%h %ad %s' --date=short "$since")"
-"$tool" semver-checks --package tickwheel --package tickwheel-util --baseline-rev "$since" --release-type minor
+"$tool" semver-checks "${packages[@]}" --baseline-rev "$since" --release-type minor
