@@ -12,7 +12,7 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/loom-seeded
 copy=$(mktemp -d)
 log=$(mktemp)
 trap 'rm -rf "$copy" "$log"' EXIT
-tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --exclude=./mutants.out --dereference . |
+tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --dereference . |
   tar --extract --directory "$copy"
 
 export CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in"

@@ -1,0 +1,434 @@
+#!/usr/bin/env python3
+"""Mutation testing: small changes of the library, of which a test must notice each.
+
+    scripts/mutants.py                  everything; about three hours on two cores
+    scripts/mutants.py ROOM ...         the rooms of `src` (drive, node, ...), or one file of them (drive/log.rs)
+
+cargo-mutants says what is changed. Built one by one its mutants take days, so one program has all of a room's: each
+function holds a changed copy of its body for each of its mutants, and an environment variable chooses one. A test
+tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
+until one fails or does not end. Half done, it goes on where it was; what it finds is below `target/mutants`.
+
+Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
+there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
+
+Needs: cargo install --locked cargo-mutants
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORK = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "mutants"
+TREE = WORK / "tree"
+JUDGED = ROOT / "scripts/mutants/survivors.tsv"
+CORES = os.cpu_count() or 1
+# How a type prints itself is nobody's business but the reader's.
+UNTRIED = re.compile(r"impl (fmt::)?(Debug|Display)")
+# Programs that look at the source, or measure it.
+NOT_RUN = {"tidy", "api", "features", "examples", "engine_count", "tracing"}
+CAUGHT, ENDLESS, SURVIVED, UNREACHED, UNBUILT = "caught", "without end", "survived", "reached by no test", "not built"
+
+SWITCH = """
+/// Which change is on, and which functions have been called.
+pub(crate) mod mutant_switch {
+    use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+    static ACTIVE: AtomicU32 = AtomicU32::new(0);
+    static CALLED: [AtomicU8; %d] = [const { AtomicU8::new(0) }; %d];
+    #[inline(never)]
+    pub(crate) fn at(function: usize) -> u32 {
+        if CALLED[function].load(Ordering::Relaxed) == 0 {
+            CALLED[function].store(1, Ordering::Relaxed);
+        }
+        ACTIVE.load(Ordering::Relaxed)
+    }
+    unsafe extern "C" {
+        fn getenv(name: *const u8) -> *const u8;
+        fn atoi(text: *const u8) -> i32;
+        fn atexit(f: extern "C" fn()) -> i32;
+        fn open(path: *const u8, flags: i32, mode: u32) -> i32;
+        fn write(to: i32, bytes: *const u8, count: usize) -> isize;
+        fn close(file: i32) -> i32;
+    }
+    extern "C" fn end() {
+        unsafe {
+            let path = getenv(c"MUTANT_CALLED".as_ptr().cast());
+            // To write, made if need be, at its end.
+            let file = open(path, 0o2101, 0o600);
+            write(file, CALLED.as_ptr().cast(), CALLED.len());
+            close(file);
+        }
+    }
+    extern "C" fn begin() {
+        unsafe {
+            let active = getenv(c"MUTANT_ACTIVE".as_ptr().cast());
+            if !active.is_null() {
+                ACTIVE.store(atoi(active) as u32, Ordering::Relaxed);
+            }
+            if !getenv(c"MUTANT_CALLED".as_ptr().cast()).is_null() {
+                atexit(end);
+            }
+        }
+    }
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static BEGIN: extern "C" fn() = begin;
+}
+"""
+
+
+def body_of(text, start, end):
+    """Returns where the body of a function begins, behind its brace; it ends before `end - 1`."""
+    token = re.compile(
+        r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.[^\']*|[^\\\'])\'|\'\w+|[{}]', re.S)
+    depth, opened = 0, None
+    for found in token.finditer(text, start, end):
+        if found[0] == "{":
+            if depth == 0:
+                opened = found.end()
+            depth += 1
+        elif found[0] == "}":
+            depth -= 1
+    return opened
+
+
+class Function:
+    """A function that has mutants."""
+
+    def __init__(self, number, file, span):
+        self.number, self.file, self.span, self.mutants = number, file, span, []
+
+
+class Mutant:
+    """A change, by its name without the line, which other changes move."""
+
+    def __init__(self, number, name, span, text):
+        self.number, self.name, self.span, self.text = number, name, span, text
+        self.is_built = True
+
+
+class Source:
+    """A file with the functions that have mutants."""
+
+    def __init__(self, path):
+        self.path = path
+        self.text = (ROOT / path).read_text()
+        self.lines = [0]
+        for line in self.text.splitlines(keepends=True):
+            self.lines.append(self.lines[-1] + len(line))
+        self.functions = []
+        self.constant = set()
+        self.owners = []
+
+    def offset(self, place):
+        return self.lines[place["line"] - 1] + place["column"] - 1
+
+    def span(self, span):
+        return self.offset(span["start"]), self.offset(span["end"])
+
+    def render(self):
+        """Returns the text with the copies; `owners` then says whose lines are whose."""
+        self.owners, pieces = [], []
+        self.line = 1
+
+        def put(text):
+            pieces.append(text)
+            self.line += text.count("\n")
+
+        def range_of(low, high):
+            at = low
+            for function in sorted(self.functions, key=lambda it: it.span):
+                start, end = function.span
+                if start < at or end > high or (start, end) == (low, high):
+                    continue
+                put(self.text[at:start])
+                one(function)
+                at = end
+            put(self.text[at:high])
+
+        def one(function):
+            start, end = function.span
+            inner = body_of(self.text, start, end)
+            alive = [it for it in function.mutants if it.is_built]
+            first = self.line
+            head = self.text[start:inner]
+            if alive and function not in self.constant:
+                head = re.sub(r"\bconst (?=(unsafe )?fn\b)", "", head, count=1)
+            put(head)
+            if alive:
+                put(f" match crate::mutant_switch::at({function.number}) {{\n")
+                for mutant in alive:
+                    low, high = mutant.span
+                    changed = f"{self.text[inner:low]} {mutant.text} {self.text[high:end - 1]}"
+                    begin = self.line
+                    put(f"{mutant.number} => return {{\n{changed}\n}},\n")
+                    self.owners.append((begin, self.line - 1, mutant))
+                put("_ => {} }\n")
+            range_of(inner, end - 1)
+            put(self.text[end - 1:end])
+            self.owners.append((first, self.line, function))
+
+        range_of(0, len(self.text))
+        return "".join(pieces)
+
+    def owner(self, line):
+        """Returns the smallest thing that has this line."""
+        having = [it for it in self.owners if it[0] <= line <= it[1]]
+        return min(having, key=lambda it: it[1] - it[0])[2] if having else None
+
+
+def listed(rooms):
+    """Returns the sources with their mutants, as cargo-mutants has them."""
+    command = ["cargo", "mutants", "--list", "--json", "--no-config", "--package", "tickwheel"]
+    rows = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+    sources, functions, names, number = {}, {}, collections.Counter(), 0
+    for row in rows:
+        path, name = row["file"], re.sub(r":\d+:\d+:", ":", row["name"], count=1)
+        if path.endswith("tests.rs") or UNTRIED.search(row["name"]) or not row.get("function"):
+            continue
+        names[name] += 1
+        if names[name] > 1:
+            name += f" ({names[name]})"
+        number += 1
+        inside = path.removeprefix("src/")
+        if not any(inside == room or inside.startswith(room + "/") or inside == room + ".rs" for room in rooms):
+            continue
+        source = sources.setdefault(path, None) or Source(path)
+        sources[path] = source
+        span = source.span(row["function"]["span"])
+        function = functions.get((path, span))
+        if function is None:
+            function = functions[path, span] = Function(len(functions), source, span)
+            source.functions.append(function)
+        function.mutants.append(Mutant(number, name, source.span(row["span"]), row["replacement"]))
+    return sources, list(functions.values())
+
+
+def cargo(arguments):
+    environment = dict(
+        os.environ, CARGO_TARGET_DIR=str(WORK / "build"), RUSTFLAGS="--cap-lints=allow",
+        CARGO_PROFILE_TEST_DEBUG="0", CARGO_PROFILE_DEV_DEBUG="0",
+        CARGO_PROFILE_TEST_OPT_LEVEL="1", CARGO_PROFILE_DEV_OPT_LEVEL="1")
+    done = subprocess.run(["cargo", *arguments, "--message-format=json"], cwd=TREE, env=environment,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")], done.stderr
+
+
+def copy_tree():
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    shutil.rmtree(TREE, ignore_errors=True)
+    for name in files.rstrip("\0").split("\0"):
+        if (ROOT / name).is_file():
+            (TREE / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, TREE / name)
+
+
+def write(sources, functions):
+    for source in sources.values():
+        (TREE / source.path).write_text(source.render())
+    root = TREE / "src/lib.rs"
+    text = root.read_text() if "src/lib.rs" in sources else (ROOT / "src/lib.rs").read_text()
+    count = max(len(functions), 1)
+    root.write_text(text + SWITCH % (count, count))
+
+
+def drop_what_does_not_compile(sources, functions):
+    while True:
+        write(sources, functions)
+        # The library by itself as well: without `cfg(test)` other code is there.
+        errors = []
+        for profile in (["--lib"], ["--lib", "--profile", "test"]):
+            status, said, stderr = cargo(["check", "--package", "tickwheel", *profile])
+            errors += [it["message"] for it in said
+                       if it.get("reason") == "compiler-message" and it["message"]["level"] == "error"]
+            if status and not errors:
+                sys.exit(stderr)
+        if not errors:
+            return
+        dropped = 0
+        for error in errors:
+            name = re.search(r"non-const (?:associated )?(?:function|method) `(?:.*::)?(\w+)", error["message"])
+            for span in error["spans"]:
+                source = sources.get(span["file_name"])
+                owner = source.owner(span["line_start"]) if source else None
+                if not span["is_primary"] or (owner is None and name is None):
+                    continue
+                if name and not isinstance(owner, Mutant):
+                    named = [it for other in sources.values() for it in other.functions
+                             if re.search(rf"\bconst (unsafe )?fn {name[1]}\b", other.text[it.span[0]:it.span[1]])]
+                    for function in named:
+                        function.file.constant.add(function)
+                        dropped += drop(function.mutants)
+                    owner = None if named else owner
+                if isinstance(owner, Mutant):
+                    dropped += drop([owner])
+                elif isinstance(owner, Function):
+                    owner.file.constant.add(owner)
+                    dropped += drop(owner.mutants)
+        if not dropped:
+            sys.exit("\n".join(error["rendered"] for error in errors[:3]))
+        progress(f"{len(errors)} errors, {dropped} mutants do not compile")
+
+
+def drop(mutants):
+    alive = [it for it in mutants if it.is_built]
+    for mutant in alive:
+        mutant.is_built = False
+    return len(alive)
+
+
+def progress(text):
+    print(f"\r\x1b[K[{int(time.monotonic() - START):5} s] {text}", end="", file=sys.stderr, flush=True)
+
+
+def execute(program, test, seconds, **variables):
+    """Runs one test; returns whether it passed, or None if it did not end."""
+    environment = dict(os.environ, PROPTEST_CASES="64", RUST_BACKTRACE="0", CARGO_MANIFEST_DIR=str(TREE), **variables)
+    environment["LD_LIBRARY_PATH"] = LIBRARIES
+    child = subprocess.Popen([program, "--exact", test, "--test-threads=1"], cwd=TREE, env=environment,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                             start_new_session=True)
+    try:
+        return child.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        child.wait()
+
+
+def build():
+    status, said, stderr = cargo(["test", "--no-run", "--package", "tickwheel", "--lib", "--tests"])
+    if status:
+        sys.exit(stderr)
+    programs = [(it["target"]["name"], it["executable"]) for it in said
+                if it.get("reason") == "compiler-artifact" and it.get("executable") and it["profile"]["test"]]
+    return [program for name, program in programs if name not in NOT_RUN]
+
+
+def tests_of(programs, functions):
+    """Returns for each function the tests that call it, quick ones first, each with its time."""
+    tests = []
+    for program in programs:
+        said = subprocess.run([program, "--list"], cwd=TREE, check=True, stdout=subprocess.PIPE, text=True,
+                              env=dict(os.environ, LD_LIBRARY_PATH=LIBRARIES)).stdout
+        tests += [(program, line.removesuffix(": test")) for line in said.splitlines() if line.endswith(": test")]
+    calling = collections.defaultdict(list)
+    unfit = []
+
+    def look(numbered):
+        number, (program, test) = numbered
+        called = WORK / f"called-{number}"
+        called.unlink(missing_ok=True)
+        begin = time.monotonic()
+        passed = execute(program, test, 120, MUTANT_CALLED=str(called))
+        taken = time.monotonic() - begin
+        # One piece for each process that the test had.
+        noted = called.read_bytes() if called.exists() else b""
+        called.unlink(missing_ok=True)
+        return program, test, passed, taken, {at % len(functions) for at, it in enumerate(noted) if it}
+
+    with concurrent.futures.ThreadPoolExecutor(2 * CORES) as pool:
+        for done, (program, test, passed, taken, called) in enumerate(pool.map(look, enumerate(tests)), 1):
+            progress(f"{done} of {len(tests)} tests looked at")
+            if not passed:
+                unfit.append(test)
+                continue
+            for function in called:
+                calling[function].append((taken, program, test))
+    if unfit:
+        print(f"\nnot used, they fail as it is: {', '.join(unfit)}", file=sys.stderr)
+    return {function: sorted(tests) for function, tests in calling.items()}
+
+
+def verdict(mutant, tests):
+    for taken, program, test in tests:
+        passed = execute(program, test, 3 + 8 * taken, MUTANT_ACTIVE=str(mutant.number))
+        if not passed:
+            return CAUGHT if passed is False else ENDLESS, test
+    return (SURVIVED if tests else UNREACHED), ""
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("rooms", nargs="*", metavar="ROOM")
+    wanted = parser.parse_args().rooms
+    every = sorted({it.name.removesuffix(".rs") for it in (ROOT / "src").iterdir()})
+    WORK.mkdir(parents=True, exist_ok=True)
+    outcome = [run(room) for room in wanted or every]
+    sys.exit(max(outcome, default=0))
+
+
+def run(room):
+    copy_tree()
+    sources, functions = listed([room])
+    tried = [(function, mutant) for function in functions for mutant in function.mutants]
+    if not tried:
+        return 0
+    drop_what_does_not_compile(sources, functions)
+    write(sources, functions)
+    hashed = hashlib.sha256()
+    for path in sorted((TREE / "src").rglob("*.rs")) + sorted((TREE / "tests").rglob("*.rs")):
+        hashed.update(path.read_bytes())
+    results = WORK / f"{room.replace('/', '-')}-{hashed.hexdigest()[:12]}.tsv"
+    found = dict()
+    if results.exists():
+        found = {row[0]: row[1] for row in (line.split("\t") for line in results.read_text().splitlines())}
+    progress(f"{room}: building")
+    tests = tests_of(build(), functions)
+    left = [(function, mutant) for function, mutant in tried if mutant.is_built and mutant.name not in found]
+    lock = threading.Lock()
+    # Many tests sleep.
+    with results.open("a") as out, concurrent.futures.ThreadPoolExecutor(2 * CORES) as pool:
+
+        def one(pair):
+            function, mutant = pair
+            said, test = verdict(mutant, tests.get(function.number, []))
+            with lock:
+                found[mutant.name] = said
+                out.write(f"{mutant.name}\t{said}\t{test}\n")
+                out.flush()
+                progress(f"{room}: {len(found)} of {len(tried)}, {mutant.name}")
+
+        list(pool.map(one, left))
+    for _, mutant in tried:
+        if not mutant.is_built:
+            found[mutant.name] = UNBUILT
+    return judge(room, found)
+
+
+def judge(room, found):
+    counts = collections.Counter(found.values())
+    said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, ENDLESS, SURVIVED, UNREACHED, UNBUILT))
+    print(f"\r\x1b[K{room}: {len(found)} mutants tested: {said}")
+    rows = [line.split("\t") for line in JUDGED.read_text().splitlines() if line and not line.startswith("#")]
+    judged = {row[0] for row in rows}
+    living = {name for name, it in found.items() if it in (SURVIVED, UNREACHED)}
+    for name in sorted(living - judged):
+        print(f"{name}\t{found[name]}")
+    gone = sorted(name for name in judged & set(found) if name not in living)
+    for name in gone:
+        print(f"{name}\tstands in {JUDGED.name}, and is noticed")
+    return int(bool(living - judged or gone))
+
+
+START = time.monotonic()
+LIBRARIES = subprocess.run(["rustc", "--print", "target-libdir"], check=True, stdout=subprocess.PIPE,
+                           text=True).stdout.strip()
+if __name__ == "__main__":
+    main()
