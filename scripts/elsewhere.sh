@@ -30,9 +30,14 @@ prepare_apt() {
   local keys=/usr/share/keyrings/debian-archive-keyring.gpg
   [[ -e $keys ]] || unavailable "Debian's packages, without the keys of its archive"
   echo "deb [signed-by=$keys] http://deb.debian.org/debian bookworm main" > "$apt/sources.list"
+  # Also where the machine itself has a newer compiler.
+  printf 'Package: rustc-web cargo-web libstd-rust-web-* rust-web-src\nPin: release n=bookworm\nPin-Priority: 1001\n' \
+    > "$apt/preferences"
   cat > "$apt/apt.conf" <<END
 Dir::Etc::sourcelist "$apt/sources.list";
 Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "$apt/preferences";
+Dir::Etc::preferencesparts "/dev/null";
 Dir::State::lists "$apt/lists";
 Dir::Cache "$apt/cache";
 APT::Architectures { "amd64"; "arm64"; "i386"; "s390x"; };
@@ -59,7 +64,7 @@ need() {
   [[ -n ${APT_CONFIG-} ]] || prepare_apt
   echo "+ unpack ${wanted[*]} ${single[*]}"
   if ((${#wanted[@]})); then
-    apt-get install -q -y --download-only --no-install-recommends "${wanted[@]}" >"$apt/log" 2>&1 ||
+    apt-get install -q -y --download-only --allow-downgrades --no-install-recommends "${wanted[@]}" >"$apt/log" 2>&1 ||
       { tail -n 5 "$apt/log"; unavailable "${wanted[*]}"; }
     # A package that the machine has already is not downloaded, and used where it is.
   fi
