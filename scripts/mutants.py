@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Mutation testing: small changes of the library, of which a test must notice each.
 
-    scripts/mutants.py                  everything; about three hours on two cores
+    scripts/mutants.py                  everything; hours
     scripts/mutants.py ROOM ...         the rooms of `src` (drive, node, ...), or one file of them (drive/log.rs)
 
 cargo-mutants says what is changed. Built one by one its mutants take days, so one program has all of a room's: each
 function holds a changed copy of its body for each of its mutants, and an environment variable chooses one. A test
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
-until one fails or does not end. Half done, it goes on where it was; what it finds is below `target/mutants`.
+until one fails or does not end. Tests of more than four seconds are left out. What survives meets the loom models in
+the same way, with their quick bounds. Half done, it goes on where it was; what it finds is below `target/mutants`.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
@@ -37,9 +38,13 @@ JUDGED = ROOT / "scripts/mutants/survivors.tsv"
 CORES = os.cpu_count() or 1
 # How a type prints itself is nobody's business but the reader's.
 UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
+# Survivors meet each test, and most of the time goes into the few long ones.
+LONG = 4
 # Programs that look at the source, or measure it.
 NOT_RUN = {"tidy", "api", "features", "examples", "engine_count", "tracing"}
-CAUGHT, ENDLESS, SURVIVED, UNREACHED, UNBUILT = "caught", "without end", "survived", "reached by no test", "not built"
+CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNREACHED, UNBUILT = (
+    "caught", "caught by loom", "without end", "survived", "reached by no test", "not built")
+LOOM = "--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in"
 
 SWITCH = """
 /// Which change is on, and which functions have been called.
@@ -216,11 +221,12 @@ def listed(rooms):
     return sources, list(functions.values())
 
 
-def cargo(arguments):
+def cargo(arguments, flags):
+    level = "3" if flags else "1"
     environment = dict(
-        os.environ, CARGO_TARGET_DIR=str(WORK / "build"), RUSTFLAGS="--cap-lints=allow",
-        CARGO_PROFILE_TEST_DEBUG="0", CARGO_PROFILE_DEV_DEBUG="0",
-        CARGO_PROFILE_TEST_OPT_LEVEL="1", CARGO_PROFILE_DEV_OPT_LEVEL="1")
+        os.environ, CARGO_TARGET_DIR=str(WORK / ("loom" if flags else "build")),
+        RUSTFLAGS=f"--cap-lints=allow {flags}", CARGO_PROFILE_TEST_DEBUG="0", CARGO_PROFILE_DEV_DEBUG="0",
+        CARGO_PROFILE_TEST_OPT_LEVEL=level, CARGO_PROFILE_DEV_OPT_LEVEL=level)
     done = subprocess.run(["cargo", *arguments, "--message-format=json"], cwd=TREE, env=environment,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")], done.stderr
@@ -244,13 +250,13 @@ def write(sources, functions):
     root.write_text(text + SWITCH % (count, count))
 
 
-def drop_what_does_not_compile(sources, functions):
+def drop_what_does_not_compile(sources, functions, flags=""):
     while True:
         write(sources, functions)
         # The library by itself as well: without `cfg(test)` other code is there.
         errors = []
-        for profile in (["--lib"], ["--lib", "--profile", "test"]):
-            status, said, stderr = cargo(["check", "--package", "tickwheel", *profile])
+        for profile in ([] if flags else [["--lib"]]) + [["--lib", "--profile", "test"]]:
+            status, said, stderr = cargo(["check", "--package", "tickwheel", *profile], flags)
             errors += [it["message"] for it in said
                        if it.get("reason") == "compiler-message" and it["message"]["level"] == "error"]
             if status and not errors:
@@ -295,7 +301,8 @@ def progress(text):
 
 def execute(program, test, seconds, **variables):
     """Runs one test; returns whether it passed, or None if it did not end."""
-    environment = dict(os.environ, PROPTEST_CASES="64", RUST_BACKTRACE="0", CARGO_MANIFEST_DIR=str(TREE), **variables)
+    environment = dict(os.environ, PROPTEST_CASES="64", RUST_BACKTRACE="0", CARGO_MANIFEST_DIR=str(TREE),
+                       TICKWHEEL_MODELS="quick", **variables)
     environment["LD_LIBRARY_PATH"] = LIBRARIES
     child = subprocess.Popen([program, "--exact", test, "--test-threads=1"], cwd=TREE, env=environment,
                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -312,8 +319,9 @@ def execute(program, test, seconds, **variables):
         child.wait()
 
 
-def build():
-    status, said, stderr = cargo(["test", "--no-run", "--package", "tickwheel", "--lib", "--tests"])
+def build(flags=""):
+    tests = [] if flags else ["--tests"]
+    status, said, stderr = cargo(["test", "--no-run", "--package", "tickwheel", "--lib", *tests], flags)
     if status:
         sys.exit(stderr)
     programs = [(it["target"]["name"], it["executable"]) for it in said
@@ -321,13 +329,14 @@ def build():
     return [program for name, program in programs if name not in NOT_RUN]
 
 
-def tests_of(programs, functions):
+def tests_of(programs, functions, only_models):
     """Returns for each function the tests that call it, quick ones first, each with its time."""
     tests = []
     for program in programs:
         said = subprocess.run([program, "--list"], cwd=TREE, check=True, stdout=subprocess.PIPE, text=True,
                               env=dict(os.environ, LD_LIBRARY_PATH=LIBRARIES)).stdout
-        tests += [(program, line.removesuffix(": test")) for line in said.splitlines() if line.endswith(": test")]
+        names = [line.removesuffix(": test") for line in said.splitlines() if line.endswith(": test")]
+        tests += [(program, name) for name in names if name.startswith("models::") or not only_models]
     calling = collections.defaultdict(list)
     unfit = []
 
@@ -349,6 +358,8 @@ def tests_of(programs, functions):
             if not passed:
                 unfit.append(test)
                 continue
+            if taken > LONG and not only_models:
+                continue
             for function in called:
                 calling[function].append((taken, program, test))
     if unfit:
@@ -356,15 +367,16 @@ def tests_of(programs, functions):
     return {function: sorted(tests) for function, tests in calling.items()}
 
 
-def verdict(mutant, tests):
+def verdict(mutant, tests, caught):
     for taken, program, test in tests:
         chosen = {"MUTANT_ACTIVE": str(mutant.number)}
         passed = execute(program, test, 3 + 8 * taken, **chosen)
         if passed is False:
             # On a busy machine a test may fail by itself.
             passed = execute(program, test, 3 + 8 * taken, **chosen)
-        if not passed:
-            return CAUGHT if passed is False else ENDLESS, test
+        # A model that has more to explore may take its time.
+        if passed is False or passed is None and caught == CAUGHT:
+            return caught if passed is False else ENDLESS, test
     return (SURVIVED if tests else UNREACHED), ""
 
 
@@ -381,44 +393,56 @@ def main():
 def run(room):
     copy_tree()
     sources, functions = listed([room])
-    tried = [(function, mutant) for function in functions for mutant in function.mutants]
+    tried = [mutant for function in functions for mutant in function.mutants]
     if not tried:
         return 0
     drop_what_does_not_compile(sources, functions)
-    write(sources, functions)
     hashed = hashlib.sha256()
-    for path in sorted((TREE / "src").rglob("*.rs")) + sorted((TREE / "tests").rglob("*.rs")):
+    for path in sorted(path for part in ("src", "tests", "loom-tests") for path in (TREE / part).rglob("*.rs")):
         hashed.update(path.read_bytes())
     results = WORK / f"{room.replace('/', '-')}-{hashed.hexdigest()[:12]}.tsv"
-    found = dict()
+    found = {mutant.name: UNBUILT for mutant in tried if not mutant.is_built}
     if results.exists():
-        found = {row[0]: row[1] for row in (line.split("\t") for line in results.read_text().splitlines())}
+        found |= {row[0]: row[1] for row in (line.split("\t") for line in results.read_text().splitlines())}
     progress(f"{room}: building")
-    tests = tests_of(build(), functions)
-    left = [(function, mutant) for function, mutant in tried if mutant.is_built and mutant.name not in found]
-    lock = threading.Lock()
+    meet(room, results, functions, found, build(), [mutant for mutant in tried if mutant.name not in found], CAUGHT)
+    left = [mutant for mutant in tried if found[mutant.name] in (SURVIVED, UNREACHED)]
+    if left:
+        drop(set(tried) - set(left))
+        drop_what_does_not_compile(sources, functions, LOOM)
+        progress(f"{room}: building the models")
+        left = [mutant for mutant in left if mutant.is_built]
+        meet(room, results, functions, found, build(LOOM), left, BY_LOOM)
+    return judge(room, found)
+
+
+def meet(room, results, functions, found, programs, mutants, caught):
+    """Runs mutants against the tests of programs; a later line of the results counts."""
+    if not mutants:
+        return
+    tests = tests_of(programs, functions, caught == BY_LOOM)
+    having = {mutant: tests.get(function.number, []) for function in functions for mutant in function.mutants}
+    lock, done = threading.Lock(), 0
     # Many tests sleep.
     with results.open("a") as out, concurrent.futures.ThreadPoolExecutor(2 * CORES) as pool:
 
-        def one(pair):
-            function, mutant = pair
-            said, test = verdict(mutant, tests.get(function.number, []))
+        def one(mutant):
+            nonlocal done
+            said, test = verdict(mutant, having[mutant], caught)
             with lock:
-                found[mutant.name] = said
-                out.write(f"{mutant.name}\t{said}\t{test}\n")
-                out.flush()
-                progress(f"{room}: {len(found)} of {len(tried)}, {mutant.name}")
+                done += 1
+                if caught == CAUGHT or said == caught:
+                    found[mutant.name] = said
+                    out.write(f"{mutant.name}\t{said}\t{test}\n")
+                    out.flush()
+                progress(f"{room}: {done} of {len(mutants)}, {mutant.name}")
 
-        list(pool.map(one, left))
-    for _, mutant in tried:
-        if not mutant.is_built:
-            found[mutant.name] = UNBUILT
-    return judge(room, found)
+        list(pool.map(one, mutants))
 
 
 def judge(room, found):
     counts = collections.Counter(found.values())
-    said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, ENDLESS, SURVIVED, UNREACHED, UNBUILT))
+    said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNREACHED, UNBUILT))
     print(f"\r\x1b[K{room}: {len(found)} mutants tested: {said}")
     rows = [line.split("\t") for line in JUDGED.read_text().splitlines() if line and not line.startswith("#")]
     judged = {row[0] for row in rows}
