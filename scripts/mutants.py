@@ -38,6 +38,8 @@ JUDGED = ROOT / "scripts/mutants/survivors.tsv"
 CORES = os.cpu_count() or 1
 # How a type prints itself is nobody's business but the reader's.
 UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
+# Mutants of one program.
+MOST = 150
 # Survivors meet each test, and most of the time goes into the few long ones.
 LONG = 4
 # Programs that look at the source, or measure it.
@@ -225,7 +227,8 @@ def cargo(arguments, flags):
     level = "3" if flags else "1"
     environment = dict(
         os.environ, CARGO_TARGET_DIR=str(WORK / ("loom" if flags else "build")),
-        RUSTFLAGS=f"--cap-lints=allow {flags}", CARGO_PROFILE_TEST_DEBUG="0", CARGO_PROFILE_DEV_DEBUG="0",
+        RUSTFLAGS=f"--cap-lints=allow {flags}", CARGO_INCREMENTAL="0",
+        CARGO_PROFILE_TEST_DEBUG="0", CARGO_PROFILE_DEV_DEBUG="0",
         CARGO_PROFILE_TEST_OPT_LEVEL=level, CARGO_PROFILE_DEV_OPT_LEVEL=level)
     done = subprocess.run(["cargo", *arguments, "--message-format=json"], cwd=TREE, env=environment,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -253,10 +256,10 @@ def write(sources, functions):
 def drop_what_does_not_compile(sources, functions, flags=""):
     while True:
         write(sources, functions)
-        # The library by itself as well: without `cfg(test)` other code is there.
+        # The library by itself as well: without `cfg(test)` other code is there. And its tests: they have constants.
         errors = []
-        for profile in ([] if flags else [["--lib"]]) + [["--lib", "--profile", "test"]]:
-            status, said, stderr = cargo(["check", "--package", "tickwheel", *profile], flags)
+        for part in ([] if flags else [["--lib"], programs()]) + [["--lib", "--profile", "test"]]:
+            status, said, stderr = cargo(["check", "--package", "tickwheel", *part], flags)
             errors += [it["message"] for it in said
                        if it.get("reason") == "compiler-message" and it["message"]["level"] == "error"]
             if status and not errors:
@@ -319,20 +322,25 @@ def execute(program, test, seconds, **variables):
         child.wait()
 
 
+def programs():
+    folder = ROOT / "tests"
+    names = {it.stem for it in folder.glob("*.rs")} | {it.parent.name for it in folder.glob("*/main.rs")}
+    return [f"--test={name}" for name in sorted(names - NOT_RUN)]
+
+
 def build(flags=""):
-    tests = [] if flags else ["--tests"]
+    tests = [] if flags else programs()
     status, said, stderr = cargo(["test", "--no-run", "--package", "tickwheel", "--lib", *tests], flags)
     if status:
         sys.exit(stderr)
-    programs = [(it["target"]["name"], it["executable"]) for it in said
-                if it.get("reason") == "compiler-artifact" and it.get("executable") and it["profile"]["test"]]
-    return [program for name, program in programs if name not in NOT_RUN]
+    return [it["executable"] for it in said
+            if it.get("reason") == "compiler-artifact" and it.get("executable") and it["profile"]["test"]]
 
 
-def tests_of(programs, functions, only_models):
+def tests_of(built, functions, only_models):
     """Returns for each function the tests that call it, quick ones first, each with its time."""
     tests = []
-    for program in programs:
+    for program in built:
         said = subprocess.run([program, "--list"], cwd=TREE, check=True, stdout=subprocess.PIPE, text=True,
                               env=dict(os.environ, LD_LIBRARY_PATH=LIBRARIES)).stdout
         names = [line.removesuffix(": test") for line in said.splitlines() if line.endswith(": test")]
@@ -391,16 +399,31 @@ def main():
 
 
 def run(room):
+    """Tries the mutants of a room, some files at a time: the copies take memory to compile."""
+    sources, _ = listed([room])
+    batches, size = [], MOST
+    for path, source in sources.items():
+        mutants = sum(len(function.mutants) for function in source.functions)
+        if size + mutants > MOST:
+            batches.append([])
+            size = 0
+        batches[-1].append(path.removeprefix("src/"))
+        size += mutants
+    found = {}
+    for number, files in enumerate(batches):
+        found |= run_files(f"{room.replace('/', '-')}-{number}", files)
+    return judge(room, found) if found else 0
+
+
+def run_files(room, files):
     copy_tree()
-    sources, functions = listed([room])
+    sources, functions = listed(files)
     tried = [mutant for function in functions for mutant in function.mutants]
-    if not tried:
-        return 0
     drop_what_does_not_compile(sources, functions)
     hashed = hashlib.sha256()
     for path in sorted(path for part in ("src", "tests", "loom-tests") for path in (TREE / part).rglob("*.rs")):
         hashed.update(path.read_bytes())
-    results = WORK / f"{room.replace('/', '-')}-{hashed.hexdigest()[:12]}.tsv"
+    results = WORK / f"{room}-{hashed.hexdigest()[:12]}.tsv"
     found = {mutant.name: UNBUILT for mutant in tried if not mutant.is_built}
     if results.exists():
         found |= {row[0]: row[1] for row in (line.split("\t") for line in results.read_text().splitlines())}
@@ -413,14 +436,14 @@ def run(room):
         progress(f"{room}: building the models")
         left = [mutant for mutant in left if mutant.is_built]
         meet(room, results, functions, found, build(LOOM), left, BY_LOOM)
-    return judge(room, found)
+    return found
 
 
-def meet(room, results, functions, found, programs, mutants, caught):
-    """Runs mutants against the tests of programs; a later line of the results counts."""
+def meet(room, results, functions, found, built, mutants, caught):
+    """Runs mutants against the tests of what was built; a later line of the results counts."""
     if not mutants:
         return
-    tests = tests_of(programs, functions, caught == BY_LOOM)
+    tests = tests_of(built, functions, caught == BY_LOOM)
     having = {mutant: tests.get(function.number, []) for function in functions for mutant in function.mutants}
     lock, done = threading.Lock(), 0
     # Many tests sleep.
