@@ -212,8 +212,9 @@ def listed(rooms):
         inside = path.removeprefix("src/")
         if not any(inside == room or inside.startswith(room + "/") or inside == room + ".rs" for room in rooms):
             continue
-        source = sources.setdefault(path, None) or Source(path)
-        sources[path] = source
+        if path not in sources:
+            sources[path] = Source(path)
+        source = sources[path]
         span = source.span(row["function"]["span"])
         function = functions.get((path, span))
         if function is None:
