@@ -8,7 +8,8 @@ cargo-mutants says what is changed. Built one by one its mutants take days, so o
 function holds a changed copy of its body for each of its mutants, and an environment variable chooses one. A test
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
 until one fails or does not end. Tests of more than four seconds are left out. What survives meets the loom models in
-the same way, with their quick bounds. Half done, it goes on where it was; what it finds is below `target/mutants`.
+the same way, with their quick bounds. Half done, it goes on where it was. What it finds is below `target/mutants`, and
+stands until `src` changes; what survived meets changed tests again.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
@@ -38,8 +39,8 @@ JUDGED = ROOT / "scripts/mutants/survivors.tsv"
 CORES = os.cpu_count() or 1
 # How a type prints itself is nobody's business but the reader's.
 UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
-# Mutants of one program.
-MOST = 150
+# Mutants of one program: 500 take the compiler 15 GiB.
+MOST = 300
 # Survivors meet each test, and most of the time goes into the few long ones.
 LONG = 4
 # Programs that look at the source, or measure it.
@@ -421,13 +422,13 @@ def run_files(room, files):
     sources, functions = listed(files)
     tried = [mutant for function in functions for mutant in function.mutants]
     drop_what_does_not_compile(sources, functions)
-    hashed = hashlib.sha256()
-    for path in sorted(path for part in ("src", "tests", "loom-tests") for path in (TREE / part).rglob("*.rs")):
-        hashed.update(path.read_bytes())
-    results = WORK / f"{room}-{hashed.hexdigest()[:12]}.tsv"
+    results = WORK / f"{room}-{hash_of('src')}.tsv"
     found = {mutant.name: UNBUILT for mutant in tried if not mutant.is_built}
     if results.exists():
-        found |= {row[0]: row[1] for row in (line.split("\t") for line in results.read_text().splitlines())}
+        for name, said, _, tests in (line.split("\t") for line in results.read_text().splitlines()):
+            # What lived meets new tests.
+            if said not in (SURVIVED, UNREACHED) or tests == hash_of("tests", "loom-tests"):
+                found[name] = said
     progress(f"{room}: building")
     meet(room, results, functions, found, build(), [mutant for mutant in tried if mutant.name not in found], CAUGHT)
     left = [mutant for mutant in tried if found[mutant.name] in (SURVIVED, UNREACHED)]
@@ -440,13 +441,20 @@ def run_files(room, files):
     return found
 
 
+def hash_of(*parts):
+    hashed = hashlib.sha256()
+    for path in sorted(path for part in parts for path in (TREE / part).rglob("*.rs")):
+        hashed.update(path.read_bytes())
+    return hashed.hexdigest()[:12]
+
+
 def meet(room, results, functions, found, built, mutants, caught):
     """Runs mutants against the tests of what was built; a later line of the results counts."""
     if not mutants:
         return
     tests = tests_of(built, functions, caught == BY_LOOM)
     having = {mutant: tests.get(function.number, []) for function in functions for mutant in function.mutants}
-    lock, done = threading.Lock(), 0
+    lock, done, hashed = threading.Lock(), 0, hash_of("tests", "loom-tests")
     # Many tests sleep.
     with results.open("a") as out, concurrent.futures.ThreadPoolExecutor(2 * CORES) as pool:
 
@@ -457,7 +465,7 @@ def meet(room, results, functions, found, built, mutants, caught):
                 done += 1
                 if caught == CAUGHT or said == caught:
                     found[mutant.name] = said
-                    out.write(f"{mutant.name}\t{said}\t{test}\n")
+                    out.write(f"{mutant.name}\t{said}\t{test}\t{hashed}\n")
                     out.flush()
                 progress(f"{room}: {done} of {len(mutants)}, {mutant.name}")
 
