@@ -17,6 +17,7 @@
 #[path = "../support"]
 mod support {
     pub(crate) mod book;
+    pub(crate) mod breakable;
     pub(crate) mod choices;
     pub(crate) mod engine_manual;
     pub(crate) mod engine_threads;

@@ -4,6 +4,7 @@
 #[path = "../support"]
 mod support {
     pub(crate) mod book;
+    pub(crate) mod breakable;
     pub(crate) mod choices;
     pub(crate) mod ledger;
     pub(crate) mod properties;

@@ -1,11 +1,10 @@
 //! Periodic timers in a loop: what it is told of when to poll.
 
+use crate::support::breakable::Breakable;
 use crate::{MS, manual};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tickwheel::{Clock, EventLoopTimer, Period, Settings, Time};
+use tickwheel::{EventLoopTimer, Period, Settings, Time};
 
 /// The loop is told a time that its own clock has not come to, or has forgotten.
 #[test]
@@ -38,27 +37,17 @@ fn in_a_periodic_call_there_is_a_next_deadline() {
     );
 }
 
-/// A clock that stands, and panics while it is told to.
-struct Moody(AtomicBool);
-
-impl Clock for Moody {
-    fn now(&self) -> Time {
-        assert!(!self.0.load(Ordering::SeqCst), "the clock");
-        Time::ZERO
-    }
-}
-
 /// A second panic, on the way of the handler's, would end the process.
 #[test]
 fn a_call_whose_end_the_clock_does_not_tell_counts_from_its_poll() {
-    let clock = Arc::new(Moody(AtomicBool::new(false)));
-    let settings = Settings::new().clock(Arc::clone(&clock));
+    let clock = Breakable::default();
+    let settings = Settings::new().clock(clock.clone());
     let mut timer: EventLoopTimer<u64> = settings.build_with_waker(|| ()).unwrap();
     let pause = Period::fixed_delay(10 * MS).unwrap();
     let key = timer
         .schedule_periodic(Time::ZERO, Duration::ZERO, pause, 1)
         .unwrap();
-    clock.0.store(true, Ordering::SeqCst);
+    clock.set_broken(true);
     assert_eq!(timer.poll(Time::ZERO, |_| ()).fired, 1);
     let now = Time::ZERO + 10 * MS;
     assert_eq!(timer.deadline(key), Some(now));
@@ -66,5 +55,5 @@ fn a_call_whose_end_the_clock_does_not_tell_counts_from_its_poll() {
     assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
     let next = Some(now + 10 * MS);
     assert_eq!((timer.deadline(key), timer.pending()), (next, 1));
-    clock.0.store(false, Ordering::SeqCst);
+    clock.set_broken(false);
 }

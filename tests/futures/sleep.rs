@@ -1,15 +1,14 @@
 //! `Sleep`: when it is ready, what it costs, how it ends.
 
 use crate::rig::{Bell, Rig, block_on, poll, wakers};
+use crate::support::breakable::Breakable;
 use crate::support::setup::{HOUR, ms, secs, us};
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Clock, Elapsed, EngineState, MissedTicks, PinState, ScheduleErrorKind, Shutdown, Time, Timer,
-    When,
+    Elapsed, EngineState, MissedTicks, PinState, ScheduleErrorKind, Shutdown, Time, Timer, When,
 };
 
 #[test]
@@ -307,17 +306,6 @@ fn workers_of_the_shared_engine_are_not_pinned() {
     );
 }
 
-/// A clock that panics while it is told to.
-#[derive(Clone, Default)]
-struct Breakable(Arc<AtomicBool>);
-
-impl Clock for Breakable {
-    fn now(&self) -> Time {
-        assert!(!self.0.load(Ordering::SeqCst), "the clock");
-        Time::ZERO
-    }
-}
-
 #[test]
 fn a_sleep_says_that_its_shard_has_failed_until_the_engine_is_stopped() {
     let clock = Breakable::default();
@@ -325,9 +313,9 @@ fn a_sleep_says_that_its_shard_has_failed_until_the_engine_is_stopped() {
     let bell = Bell::new();
     let mut sleeps = [(); 2].map(|()| rig.timer.sleep(ms(5)));
     assert!(sleeps.iter_mut().all(|it| poll(it, &bell).is_pending()));
-    clock.0.store(true, Ordering::SeqCst);
+    clock.set_broken(true);
     assert!(rig.timer.turn().is_err());
-    clock.0.store(false, Ordering::SeqCst);
+    clock.set_broken(false);
     let mut reason = |nth: usize| match poll(&mut sleeps[nth], &bell) {
         Poll::Ready(Err(error)) => error.kind().clone(),
         other => panic!("{other:?}"),

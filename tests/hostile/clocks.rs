@@ -1,8 +1,9 @@
 //! A clock that panics ends the worker that reads it, which says why and loses no timer.
 
+use crate::support::breakable::Breakable;
 use crate::support::setup::{HOUR, ms, rate, recording, secs, set_of, wait_until};
 use crate::{DRIVES, arm, one_shard};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
@@ -11,23 +12,6 @@ use tickwheel::{
     Clock, Drive, EngineState, Expired, Routing, ScheduleErrorKind, StopError, Time, Timer,
     TurnError,
 };
-
-/// A clock that stands, and panics while it is broken. It is not read for a point in time.
-#[derive(Clone, Default)]
-struct Breakable(Arc<AtomicBool>);
-
-impl Breakable {
-    fn set_broken(&self, broken: bool) {
-        self.0.store(broken, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Breakable {
-    fn now(&self) -> Time {
-        assert!(!self.0.load(Ordering::SeqCst), "the clock");
-        Time::ZERO
-    }
-}
 
 #[test]
 fn a_worker_that_ends_closes_its_shard_and_says_so() {
@@ -243,7 +227,7 @@ fn a_clock_that_breaks_in_the_middle_of_a_turn_costs_none_of_its_timers() {
             .on_slow_handler(HOUR, |_| ())
             .build_with(move |_: Expired<Explosive>| {
                 // The first one waits until all have been scheduled.
-                while !broken.0.load(Ordering::SeqCst) && drive == Drive::Workers {
+                while !broken.is_broken() && drive == Drive::Workers {
                     std::thread::yield_now();
                 }
                 broken.set_broken(true);

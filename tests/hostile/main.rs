@@ -16,6 +16,7 @@
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
+    pub(crate) mod breakable;
     pub(crate) mod setup;
 }
 

@@ -12,6 +12,7 @@
 mod support {
     pub(crate) mod allocations;
     pub(crate) mod book;
+    pub(crate) mod breakable;
     pub(crate) mod choices;
     pub(crate) mod fixed_model;
     pub(crate) mod ledger;

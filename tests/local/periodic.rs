@@ -1,5 +1,6 @@
 //! Periodic timers on `LocalTimer`: what other fronts do not have. The rest is in `tests/engine/periodic.rs`.
 
+use crate::support::breakable::Breakable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -132,36 +133,26 @@ fn a_call_that_ends_before_it_began_counts_from_its_beginning() {
     assert_eq!(timer.poll(ms(110), |_| ()).fired, 1);
 }
 
-/// A clock that panics when it is told to.
-struct Moody(ManualClock, AtomicBool);
-
-impl Clock for Moody {
-    fn now(&self) -> Time {
-        assert!(!self.1.load(Ordering::Relaxed), "the clock");
-        self.0.now()
-    }
-}
-
 #[test]
 fn two_fixed_delays_of_one_poll_whose_end_the_clock_does_not_tell_are_not_short() {
     let mut timer = timer();
-    let clock = Moody(ManualClock::new(), AtomicBool::new(false));
+    let clock = Breakable::default();
     for name in ["first", "second"] {
         timer
             .schedule_periodic(Time::ZERO, ms(10), pause(10), name)
             .unwrap();
     }
-    clock.0.set(ms(10));
+    clock.time.set(ms(10));
     let mut fired = Vec::new();
     for now in [110, 115, 120, 125] {
         let polled = timer.poll_with_clock(&clock, |_, expired| {
-            clock.0.set(ms(now));
-            clock.1.store(fired.is_empty(), Ordering::Relaxed);
+            clock.time.set(ms(now));
+            clock.set_broken(fired.is_empty());
             fired.push((expired.payload, now));
         });
         assert_eq!(polled.more, now == 110, "the first call ends its poll");
-        clock.0.set(ms(now + 5));
-        clock.1.store(false, Ordering::Relaxed);
+        clock.time.set(ms(now + 5));
+        clock.set_broken(false);
     }
     assert_eq!(
         fired,

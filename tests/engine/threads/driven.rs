@@ -1,6 +1,7 @@
 //! Shards that a caller turns in place of their workers: who has them, who wakes whom, and that nothing is lost when
 //! they change hands.
 
+use crate::support::breakable::Breakable;
 use crate::support::ledger::{Ends, Ledger};
 use crate::support::setup::{HOUR, Setup, ms, one_shard, recording, secs, stress, us, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,8 +11,7 @@ use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Clock, DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Time, Timer,
-    TurnError,
+    DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Timer, TurnError,
 };
 
 /// Counts its calls, and unparks a thread.
@@ -335,17 +335,6 @@ fn a_waker_whose_clone_panics_is_called_by_the_next_producer() {
     turn_until(&mut shard, || fired.len() == 4);
 }
 
-/// A clock that panics once it is broken.
-#[derive(Clone, Default)]
-struct Breakable(Arc<AtomicBool>);
-
-impl Clock for Breakable {
-    fn now(&self) -> Time {
-        assert!(!self.0.load(Ordering::SeqCst), "the clock");
-        Time::ZERO
-    }
-}
-
 /// Nobody has stopped it.
 #[test]
 fn an_engine_whose_shards_all_failed_before_its_start_says_so() {
@@ -359,11 +348,11 @@ fn an_engine_whose_shards_all_failed_before_its_start_says_so() {
         let driven: Vec<_> = (0..shards)
             .map(|it| timer.drive_shard(it).unwrap())
             .collect();
-        clock.0.store(true, Ordering::SeqCst);
+        clock.set_broken(true);
         for mut shard in driven {
             assert!(shard.turn(Waker::noop()).is_err());
         }
-        clock.0.store(false, Ordering::SeqCst);
+        clock.set_broken(false);
         let refused = timer.schedule_key(Duration::ZERO, 1).unwrap_err();
         let ScheduleErrorKind::WorkerFailed { message, .. } = refused.kind() else {
             panic!("{refused}")
