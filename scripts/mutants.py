@@ -9,7 +9,7 @@ function holds a changed copy of its body for each of its mutants, and an enviro
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
 until one fails or does not end. Tests of more than four seconds are left out. What survives meets the loom models in
 the same way, with their quick bounds. Half done, it goes on where it was. What it finds is below `target/mutants`, and
-stands until `src` changes; what survived meets changed tests again.
+stands until that file of `src` changes; what survived meets changed tests again.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
@@ -45,8 +45,8 @@ MOST = 300
 LONG = 4
 # Programs that look at the source, or measure it.
 NOT_RUN = {"tidy", "api", "features", "examples", "engine_count", "tracing"}
-CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNREACHED, UNBUILT = (
-    "caught", "caught by loom", "without end", "survived", "reached by no test", "not built")
+CAUGHT, BY_LOOM, ENDLESS, UNNOTICED, SURVIVED, UNBUILT = (
+    "caught", "caught by loom", "without end", "noticed by no test", "survived", "not built")
 LOOM = "--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in"
 
 SWITCH = """
@@ -139,6 +139,21 @@ class Source:
         self.functions = []
         self.constant = set()
         self.owners = []
+        hashed = hashlib.sha256(self.text.encode()).hexdigest()[:12]
+        self.log = WORK / f"{path.removeprefix('src/').replace('/', '-')}-{hashed}.tsv"
+
+    def results(self):
+        """Returns what is known of its mutants. Those that lived meet new tests."""
+        found, tests = {}, hash_of_tests()
+        for line in self.log.read_text().splitlines() if self.log.exists() else []:
+            name, said, _, of_tests = line.split("\t")
+            if said not in (UNNOTICED, SURVIVED) or of_tests == tests:
+                found[name] = said
+        return found
+
+    def note(self, name, said, test, tests):
+        with self.log.open("a") as log:
+            log.write(f"{name}\t{said}\t{test}\t{tests}\n")
 
     def offset(self, place):
         return self.lines[place["line"] - 1] + place["column"] - 1
@@ -387,7 +402,7 @@ def verdict(mutant, tests, caught):
         # A model that has more to explore may take its time.
         if passed is False or passed is None and caught == CAUGHT:
             return caught if passed is False else ENDLESS, test
-    return (SURVIVED if tests else UNREACHED), ""
+    return (UNNOTICED if caught == CAUGHT else SURVIVED), ""
 
 
 def main():
@@ -421,66 +436,67 @@ def run_files(room, files):
     copy_tree()
     sources, functions = listed(files)
     tried = [mutant for function in functions for mutant in function.mutants]
+    found = {name: said for source in sources.values() for name, said in source.results().items()}
+    if all(mutant.name in found and found[mutant.name] != UNNOTICED for mutant in tried):
+        return found
     drop_what_does_not_compile(sources, functions)
-    results = WORK / f"{room}-{hash_of('src')}.tsv"
-    found = {mutant.name: UNBUILT for mutant in tried if not mutant.is_built}
-    if results.exists():
-        for name, said, _, tests in (line.split("\t") for line in results.read_text().splitlines()):
-            # What lived meets new tests.
-            if said not in (SURVIVED, UNREACHED) or tests == hash_of("tests", "loom-tests"):
-                found[name] = said
-    progress(f"{room}: building")
-    meet(room, results, functions, found, build(), [mutant for mutant in tried if mutant.name not in found], CAUGHT)
-    left = [mutant for mutant in tried if found[mutant.name] in (SURVIVED, UNREACHED)]
+    for source in sources.values():
+        for mutant in (mutant for function in source.functions for mutant in function.mutants):
+            if not mutant.is_built and mutant.name not in found:
+                found[mutant.name] = UNBUILT
+                source.note(mutant.name, UNBUILT, "", "")
+    left = [mutant for mutant in tried if mutant.name not in found]
+    if left:
+        progress(f"{room}: building")
+        meet(room, functions, found, build(), left, CAUGHT)
+    left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED]
     if left:
         drop(set(tried) - set(left))
         drop_what_does_not_compile(sources, functions, LOOM)
         progress(f"{room}: building the models")
-        left = [mutant for mutant in left if mutant.is_built]
-        meet(room, results, functions, found, build(LOOM), left, BY_LOOM)
+        meet(room, functions, found, build(LOOM), left, BY_LOOM)
     return found
 
 
-def hash_of(*parts):
+def hash_of_tests():
     hashed = hashlib.sha256()
-    for path in sorted(path for part in parts for path in (TREE / part).rglob("*.rs")):
+    for path in sorted(path for part in ("tests", "loom-tests") for path in (TREE / part).rglob("*.rs")):
         hashed.update(path.read_bytes())
     return hashed.hexdigest()[:12]
 
 
-def meet(room, results, functions, found, built, mutants, caught):
+def meet(room, functions, found, built, mutants, caught):
     """Runs mutants against the tests of what was built; a later line of the results counts."""
-    if not mutants:
-        return
     tests = tests_of(built, functions, caught == BY_LOOM)
-    having = {mutant: tests.get(function.number, []) for function in functions for mutant in function.mutants}
-    lock, done, hashed = threading.Lock(), 0, hash_of("tests", "loom-tests")
+    # Of one that cannot be built, no test tells anything.
+    having = {mutant: tests.get(function.number, []) if mutant.is_built else []
+              for function in functions for mutant in function.mutants}
+    homes = {mutant: function.file for function in functions for mutant in function.mutants}
+    lock, done, hashed = threading.Lock(), 0, hash_of_tests()
+
+    def one(mutant):
+        nonlocal done
+        said, test = verdict(mutant, having[mutant], caught)
+        with lock:
+            done += 1
+            found[mutant.name] = said
+            homes[mutant].note(mutant.name, said, test, hashed)
+            progress(f"{room}: {done} of {len(mutants)}, {mutant.name}")
+
     # Many tests sleep.
-    with results.open("a") as out, concurrent.futures.ThreadPoolExecutor(2 * CORES) as pool:
-
-        def one(mutant):
-            nonlocal done
-            said, test = verdict(mutant, having[mutant], caught)
-            with lock:
-                done += 1
-                if caught == CAUGHT or said == caught:
-                    found[mutant.name] = said
-                    out.write(f"{mutant.name}\t{said}\t{test}\t{hashed}\n")
-                    out.flush()
-                progress(f"{room}: {done} of {len(mutants)}, {mutant.name}")
-
+    with concurrent.futures.ThreadPoolExecutor(2 * CORES) as pool:
         list(pool.map(one, mutants))
 
 
 def judge(room, found):
     counts = collections.Counter(found.values())
-    said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNREACHED, UNBUILT))
+    said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNBUILT))
     print(f"\r\x1b[K{room}: {len(found)} mutants tested: {said}")
     rows = [line.split("\t") for line in JUDGED.read_text().splitlines() if line and not line.startswith("#")]
     judged = {row[0] for row in rows}
-    living = {name for name, it in found.items() if it in (SURVIVED, UNREACHED)}
+    living = {name for name, it in found.items() if it == SURVIVED}
     for name in sorted(living - judged):
-        print(f"{name}\t{found[name]}")
+        print(f"{name}\tsurvives, and is not judged")
     gone = sorted(name for name in judged & set(found) if name not in living)
     for name in gone:
         print(f"{name}\tstands in {JUDGED.name}, and is noticed")
