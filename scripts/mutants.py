@@ -7,9 +7,9 @@
 cargo-mutants says what is changed. Built one by one its mutants take days, so one program has all of a room's: each
 function holds a changed copy of its body for each of its mutants, and an environment variable chooses one. A test
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
-until one fails or does not end. Tests of more than four seconds are left out. What survives meets the loom models in
-the same way, with their quick bounds. Half done, it goes on where it was. What it finds is below `target/mutants`, and
-stands until that file of `src` changes; what survived meets changed tests again.
+until one fails or does not end. Tests of more than two seconds are left out. What survives and is not judged meets the
+loom models in the same way, with their quick bounds (not with --tests-only). Half done, it goes on where it was. What it
+finds is below `target/mutants`, and stands until that file of `src` changes; what survived meets changed tests again.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
@@ -40,9 +40,9 @@ CORES = os.cpu_count() or 1
 # How a type prints itself is nobody's business but the reader's.
 UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
 # Mutants of one program: 500 take the compiler 15 GiB.
-MOST = 300
+MOST = 400
 # Survivors meet each test, and most of the time goes into the few long ones.
-LONG = 4
+LONG = 2
 # Programs that look at the source, or measure it.
 NOT_RUN = {"tidy", "api", "features", "examples", "engine_count", "tracing"}
 CAUGHT, BY_LOOM, ENDLESS, UNNOTICED, SURVIVED, UNBUILT = (
@@ -142,9 +142,9 @@ class Source:
         hashed = hashlib.sha256(self.text.encode()).hexdigest()[:12]
         self.log = WORK / f"{path.removeprefix('src/').replace('/', '-')}-{hashed}.tsv"
 
-    def results(self):
+    def results(self, tests):
         """Returns what is known of its mutants. Those that lived meet new tests."""
-        found, tests = {}, hash_of_tests()
+        found = {}
         for line in self.log.read_text().splitlines() if self.log.exists() else []:
             name, said, _, of_tests = line.split("\t")
             if said not in (UNNOTICED, SURVIVED) or of_tests == tests:
@@ -408,37 +408,43 @@ def verdict(mutant, tests, caught):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("rooms", nargs="*", metavar="ROOM")
-    wanted = parser.parse_args().rooms
-    every = sorted({it.name.removesuffix(".rs") for it in (ROOT / "src").iterdir()})
+    parser.add_argument("--tests-only", action="store_true")
+    arguments = parser.parse_args()
+    every = [it.name.removesuffix(".rs") for it in (ROOT / "src").iterdir()]
     WORK.mkdir(parents=True, exist_ok=True)
-    outcome = [run(room) for room in wanted or every]
-    sys.exit(max(outcome, default=0))
-
-
-def run(room):
-    """Tries the mutants of a room, some files at a time: the copies take memory to compile."""
-    sources, _ = listed([room])
-    batches, size = [], MOST
+    copy_tree()
+    sources, _ = listed(arguments.rooms or every)
+    found, tests = {}, hash_of_tests()
+    # The copies take memory to compile.
+    programs_of, size = [], MOST
     for path, source in sources.items():
-        mutants = sum(len(function.mutants) for function in source.functions)
-        if size + mutants > MOST:
-            batches.append([])
+        found |= source.results(tests)
+        left = sum(is_left(mutant, found, not arguments.tests_only)
+                   for function in source.functions for mutant in function.mutants)
+        if left and size + left > MOST:
+            programs_of.append([])
             size = 0
-        batches[-1].append(path.removeprefix("src/"))
-        size += mutants
-    found = {}
-    for number, files in enumerate(batches):
-        found |= run_files(f"{room.replace('/', '-')}-{number}", files)
-    return judge(room, found) if found else 0
+        if left:
+            programs_of[-1].append(path.removeprefix("src/"))
+        size += left
+    for number, files in enumerate(programs_of, 1):
+        found |= run(f"program {number} of {len(programs_of)}", files, not arguments.tests_only)
+    sys.exit(judge(found))
 
 
-def run_files(room, files):
+def is_left(mutant, found, with_models):
+    """Returns whether it must run. One that may live by its nature need not meet the models."""
+    said = found.get(mutant.name)
+    return said is None or with_models and said == UNNOTICED and mutant.name not in judged()
+
+
+def run(name, files, with_models):
     copy_tree()
     sources, functions = listed(files)
     tried = [mutant for function in functions for mutant in function.mutants]
-    found = {name: said for source in sources.values() for name, said in source.results().items()}
-    if all(mutant.name in found and found[mutant.name] != UNNOTICED for mutant in tried):
-        return found
+    tests = hash_of_tests()
+    found = {name: said for source in sources.values() for name, said in source.results(tests).items()}
+    drop([mutant for mutant in tried if mutant.name in found])
     drop_what_does_not_compile(sources, functions)
     for source in sources.values():
         for mutant in (mutant for function in source.functions for mutant in function.mutants):
@@ -447,14 +453,16 @@ def run_files(room, files):
                 source.note(mutant.name, UNBUILT, "", "")
     left = [mutant for mutant in tried if mutant.name not in found]
     if left:
-        progress(f"{room}: building")
-        meet(room, functions, found, build(), left, CAUGHT)
-    left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED]
+        progress(f"{name}: building")
+        meet(name, functions, found, build(), left, CAUGHT)
+    left = [mutant for mutant in tried if with_models and is_left(mutant, found, True)]
     if left:
-        drop(set(tried) - set(left))
+        drop(tried)
+        for mutant in left:
+            mutant.is_built = True
         drop_what_does_not_compile(sources, functions, LOOM)
-        progress(f"{room}: building the models")
-        meet(room, functions, found, build(LOOM), left, BY_LOOM)
+        progress(f"{name}: building the models")
+        meet(name, functions, found, build(LOOM), left, BY_LOOM)
     return found
 
 
@@ -465,7 +473,7 @@ def hash_of_tests():
     return hashed.hexdigest()[:12]
 
 
-def meet(room, functions, found, built, mutants, caught):
+def meet(name, functions, found, built, mutants, caught):
     """Runs mutants against the tests of what was built; a later line of the results counts."""
     tests = tests_of(built, functions, caught == BY_LOOM)
     # Of one that cannot be built, no test tells anything.
@@ -481,26 +489,30 @@ def meet(room, functions, found, built, mutants, caught):
             done += 1
             found[mutant.name] = said
             homes[mutant].note(mutant.name, said, test, hashed)
-            progress(f"{room}: {done} of {len(mutants)}, {mutant.name}")
+            progress(f"{name}: {done} of {len(mutants)}, {mutant.name}")
 
     # Many tests sleep.
-    with concurrent.futures.ThreadPoolExecutor(2 * CORES) as pool:
+    with concurrent.futures.ThreadPoolExecutor(3 * CORES) as pool:
         list(pool.map(one, mutants))
 
 
-def judge(room, found):
-    counts = collections.Counter(found.values())
+def judged():
+    rows = JUDGED.read_text().splitlines()
+    return {row.split("\t")[0] for row in rows if row and not row.startswith("#")}
+
+
+def judge(found):
+    counts = collections.Counter(SURVIVED if it == UNNOTICED else it for it in found.values())
     said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNBUILT))
-    print(f"\r\x1b[K{room}: {len(found)} mutants tested: {said}")
-    rows = [line.split("\t") for line in JUDGED.read_text().splitlines() if line and not line.startswith("#")]
-    judged = {row[0] for row in rows}
-    living = {name for name, it in found.items() if it == SURVIVED}
-    for name in sorted(living - judged):
+    print(f"\r\x1b[K{len(found)} mutants tested: {said}")
+    living = {name for name, it in found.items() if it in (SURVIVED, UNNOTICED)}
+    new = sorted(living - judged())
+    gone = sorted(name for name in judged() & set(found) if name not in living)
+    for name in new:
         print(f"{name}\tsurvives, and is not judged")
-    gone = sorted(name for name in judged & set(found) if name not in living)
     for name in gone:
         print(f"{name}\tstands in {JUDGED.name}, and is noticed")
-    return int(bool(living - judged or gone))
+    return int(bool(new or gone))
 
 
 START = time.monotonic()
