@@ -39,8 +39,8 @@ JUDGED = ROOT / "scripts/mutants/survivors.tsv"
 CORES = os.cpu_count() or 1
 # How a type prints itself is nobody's business but the reader's.
 UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
-# Mutants of one program: 500 take the compiler 15 GiB.
-MOST = 400
+# Mutants of one program.
+MOST = 1200
 # Survivors meet each test, and most of the time goes into the few long ones.
 LONG = 2
 # Programs that look at the source, or measure it.
@@ -187,10 +187,8 @@ class Source:
             alive = [it for it in function.mutants if it.is_built]
             first = self.line
             head = self.text[start:inner]
-            if alive and function not in self.constant:
-                head = re.sub(r"\bconst (?=(unsafe )?fn\b)", "", head, count=1)
-            put(head)
-            if alive:
+            if function not in self.constant:
+                put(re.sub(r"\bconst (?=(unsafe )?fn\b)", "", head, count=1))
                 put(f" match crate::mutant_switch::at({function.number}) {{\n")
                 for mutant in alive:
                     low, high = mutant.span
@@ -199,6 +197,8 @@ class Source:
                     put(f"{mutant.number} => return {{\n{changed}\n}},\n")
                     self.owners.append((begin, self.line - 1, mutant))
                 put("_ => {} }\n")
+            else:
+                put(head)
             range_of(inner, end - 1)
             put(self.text[end - 1:end])
             self.owners.append((first, self.line, function))
@@ -295,17 +295,22 @@ def drop_what_does_not_compile(sources, functions, flags=""):
                     named = [it for other in sources.values() for it in other.functions
                              if re.search(rf"\bconst (unsafe )?fn {name[1]}\b", other.text[it.span[0]:it.span[1]])]
                     for function in named:
-                        function.file.constant.add(function)
-                        dropped += drop(function.mutants)
+                        dropped += keep_constant(function)
                     owner = None if named else owner
                 if isinstance(owner, Mutant):
                     dropped += drop([owner])
                 elif isinstance(owner, Function):
-                    owner.file.constant.add(owner)
-                    dropped += drop(owner.mutants)
+                    dropped += keep_constant(owner)
         if not dropped:
             sys.exit("\n".join(error["rendered"] for error in errors[:3]))
-        progress(f"{len(errors)} errors, {dropped} mutants do not compile")
+        progress(f"{len(errors)} errors, {dropped} changes do not compile")
+
+
+def keep_constant(function):
+    """Leaves a function as it is, because something needs it at compile time; returns whether that is new."""
+    is_new = function not in function.file.constant
+    function.file.constant.add(function)
+    return drop(function.mutants) + is_new
 
 
 def drop(mutants):
@@ -413,57 +418,44 @@ def main():
     every = [it.name.removesuffix(".rs") for it in (ROOT / "src").iterdir()]
     WORK.mkdir(parents=True, exist_ok=True)
     copy_tree()
-    sources, _ = listed(arguments.rooms or every)
-    found, tests = {}, hash_of_tests()
-    # The copies take memory to compile.
-    programs_of, size = [], MOST
-    for path, source in sources.items():
-        found |= source.results(tests)
-        left = sum(is_left(mutant, found, not arguments.tests_only)
-                   for function in source.functions for mutant in function.mutants)
-        if left and size + left > MOST:
-            programs_of.append([])
-            size = 0
-        if left:
-            programs_of[-1].append(path.removeprefix("src/"))
-        size += left
-    for number, files in enumerate(programs_of, 1):
-        found |= run(f"program {number} of {len(programs_of)}", files, not arguments.tests_only)
+    sources, functions = listed(arguments.rooms or every)
+    tried = [mutant for function in functions for mutant in function.mutants]
+    found = {name: said for source in sources.values() for name, said in source.results(hash_of_tests()).items()}
+    left = [mutant for mutant in tried if mutant.name not in found]
+    run(sources, functions, found, left, CAUGHT)
+    if not arguments.tests_only:
+        # One that may live by its nature need not meet the models.
+        left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED and mutant.name not in judged()]
+        run(sources, functions, found, left, BY_LOOM)
     sys.exit(judge(found))
 
 
-def is_left(mutant, found, with_models):
-    """Returns whether it must run. One that may live by its nature need not meet the models."""
-    said = found.get(mutant.name)
-    return said is None or with_models and said == UNNOTICED and mutant.name not in judged()
+def run(sources, functions, found, mutants, caught):
+    """Tries these mutants, in some programs that have as few of each function as can be.
 
-
-def run(name, files, with_models):
-    copy_tree()
-    sources, functions = listed(files)
-    tried = [mutant for function in functions for mutant in function.mutants]
-    tests = hash_of_tests()
-    found = {name: said for source in sources.values() for name, said in source.results(tests).items()}
-    drop([mutant for mutant in tried if mutant.name in found])
-    drop_what_does_not_compile(sources, functions)
-    for source in sources.values():
-        for mutant in (mutant for function in source.functions for mutant in function.mutants):
-            if not mutant.is_built and mutant.name not in found:
+    Where a generic function with copies calls another one, the compiler makes copies of copies.
+    """
+    flags, tests = (LOOM if caught == BY_LOOM else ""), None
+    homes = {mutant: function for function in functions for mutant in function.mutants}
+    count = -(-len(mutants) // MOST)
+    for number in range(count):
+        name = f"program {number + 1} of {count}" + (" with the models" if flags else "")
+        chosen = mutants[number::count]
+        for mutant in homes:
+            mutant.is_built = False
+        for mutant in chosen:
+            mutant.is_built = homes[mutant] not in homes[mutant].file.constant
+        drop_what_does_not_compile(sources, functions, flags)
+        if not flags:
+            for mutant in (it for it in chosen if not it.is_built):
                 found[mutant.name] = UNBUILT
-                source.note(mutant.name, UNBUILT, "", "")
-    left = [mutant for mutant in tried if mutant.name not in found]
-    if left:
+                homes[mutant].file.note(mutant.name, UNBUILT, "", "")
+            chosen = [it for it in chosen if it.is_built]
         progress(f"{name}: building")
-        meet(name, functions, found, build(), left, CAUGHT)
-    left = [mutant for mutant in tried if with_models and is_left(mutant, found, True)]
-    if left:
-        drop(tried)
-        for mutant in left:
-            mutant.is_built = True
-        drop_what_does_not_compile(sources, functions, LOOM)
-        progress(f"{name}: building the models")
-        meet(name, functions, found, build(LOOM), left, BY_LOOM)
-    return found
+        built = build(flags)
+        # Which test calls what is the same in each program.
+        tests = tests or tests_of(built, functions, bool(flags))
+        meet(name, homes, tests, found, chosen, caught)
 
 
 def hash_of_tests():
@@ -473,22 +465,19 @@ def hash_of_tests():
     return hashed.hexdigest()[:12]
 
 
-def meet(name, functions, found, built, mutants, caught):
-    """Runs mutants against the tests of what was built; a later line of the results counts."""
-    tests = tests_of(built, functions, caught == BY_LOOM)
-    # Of one that cannot be built, no test tells anything.
-    having = {mutant: tests.get(function.number, []) if mutant.is_built else []
-              for function in functions for mutant in function.mutants}
-    homes = {mutant: function.file for function in functions for mutant in function.mutants}
+def meet(name, homes, tests, found, mutants, caught):
+    """Runs mutants against the tests that call their functions; a later line of the results counts."""
     lock, done, hashed = threading.Lock(), 0, hash_of_tests()
 
     def one(mutant):
         nonlocal done
-        said, test = verdict(mutant, having[mutant], caught)
+        # Of one that cannot be built for the models, they tell nothing.
+        calling = tests.get(homes[mutant].number, []) if mutant.is_built else []
+        said, test = verdict(mutant, calling, caught)
         with lock:
             done += 1
             found[mutant.name] = said
-            homes[mutant].note(mutant.name, said, test, hashed)
+            homes[mutant].file.note(mutant.name, said, test, hashed)
             progress(f"{name}: {done} of {len(mutants)}, {mutant.name}")
 
     # Many tests sleep.
