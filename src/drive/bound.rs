@@ -146,8 +146,8 @@ impl Round {
             sweep = log.sweep(budget, store);
             self.past_log = core::mem::take(&mut sweep.cycle_done);
         }
-        let left = budget.saturating_sub(sweep.examined);
-        if self.past_log && left > 0 {
+        if self.past_log {
+            let left = budget.saturating_sub(sweep.examined);
             let in_wheel = wheel.sweep_batches(left, &mut |entries| dead(store, entries));
             sweep.examined += in_wheel.examined;
             sweep.removed += in_wheel.removed;
