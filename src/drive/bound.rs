@@ -146,8 +146,8 @@ impl Round {
             sweep = log.sweep(budget, store);
             self.past_log = core::mem::take(&mut sweep.cycle_done);
         }
-        let left = budget.saturating_sub(sweep.examined);
-        if self.past_log && left > 0 {
+        if self.past_log {
+            let left = budget.saturating_sub(sweep.examined);
             let in_wheel = wheel.sweep_batches(left, &mut |entries| dead(store, entries));
             sweep.examined += in_wheel.examined;
             sweep.removed += in_wheel.removed;
@@ -289,9 +289,13 @@ mod tests {
         driver
     }
 
-    /// Returns a driver whose log has an entry of each timer, of which the older 60 % have ended.
-    fn half_dead(store: &mut Marks) -> Driver {
-        let driver = logged(store);
+    /// Returns a driver whose log, or whose wheel, has an entry of each timer, of which the older 60 % have ended.
+    fn half_dead(store: &mut Marks, in_log: bool) -> Driver {
+        let driver = if in_log {
+            logged(store)
+        } else {
+            crowded(store, 1)
+        };
         let ended = store.marks.len() / 5 * 3;
         store.marks[..ended].fill(10);
         store.ended = ended as u64;
@@ -300,9 +304,12 @@ mod tests {
 
     #[test]
     fn a_sweep_ends_where_few_of_the_dead_are_left_unless_it_follows_a_trim() {
-        for follows_a_trim in [false, true] {
+        for (follows_a_trim, in_log) in [false, true]
+            .into_iter()
+            .flat_map(|trim| [(trim, false), (trim, true)])
+        {
             let mut store = Marks::of(200_000);
-            let mut driver = half_dead(&mut store);
+            let mut driver = half_dead(&mut store, in_log);
             if follows_a_trim {
                 driver.begin_sweep();
             }
@@ -323,10 +330,22 @@ mod tests {
     }
 
     #[test]
-    fn a_request_during_a_round_leads_to_another_one() {
-        for requested in [false, true] {
+    fn a_sweep_passes_living_timers_while_there_are_too_many_entries() {
+        let mut store = Marks::of(31_000);
+        let mut driver = logged(&mut store);
+        store.marks[1_000..].fill(10);
+        store.ended = 30_000;
+        sweep(&mut driver, &mut store);
+        let left = driver.inserted();
+        assert!(!too_many(left, || store.pending()), "{left} left");
+    }
+
+    #[test]
+    fn a_round_that_removes_some_or_is_requested_again_leads_to_another_one() {
+        for (dead, requests) in [(0, 0), (0, 1), (0, 2), (100, 0)] {
             let mut store = Marks::of(20_000);
             let mut driver = logged(&mut store);
+            store.marks[1..=dead].fill(10);
             // So many entries in the wheel that look live that there are too many.
             for nth in 0..20_000 {
                 let deadline = FAR - nth * nth * 7 % FAR;
@@ -342,10 +361,11 @@ mod tests {
             }
             // Those that die now lie in the log, where this round does not come any more.
             store.marks[1..10_000].fill(10);
-            driver.keep_bounded(&mut store, requested, 500);
+            (0..requests).for_each(|_| _ = driver.keep_bounded(&mut store, true, 500));
             sweep(&mut driver, &mut store);
             let removed = 40_000 - driver.inserted();
-            assert_eq!(removed, if requested { 9_999 } else { 0 });
+            let goes_on = dead > 0 || requests > 0;
+            assert_eq!(removed, if goes_on { 9_999 } else { 0 });
         }
     }
 }

@@ -431,6 +431,8 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::block::BLOCK;
+    use crate::drive::log::MOST_YOUNG;
     use crate::wheel::{AnyWheel, Hierarchical};
 
     /// Timers that all fire. None of them is said to be pending, so the log seals what it gets.
@@ -455,13 +457,14 @@ mod tests {
         }
     }
 
-    #[test]
-    fn deadlines_left_in_the_log_by_a_budget_come_before_later_ones_in_the_wheel() {
-        const TIMERS: u64 = 40_000;
-        const END: u64 = 100_000;
+    const TIMERS: u64 = 40_000;
+    const END: u64 = 100_000;
+
+    /// Returns a driver whose log holds nearly all of the timers. The latest came first, so that the log's oldest blocks,
+    /// which leave it first, are due last.
+    fn latest_first() -> Driver {
         let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
         for nth in 0..TIMERS {
-            // The latest first, so that the log's oldest blocks, which leave it first, are due last.
             let entry = Entry {
                 deadline: END - nth,
                 index: nth as u32,
@@ -469,6 +472,12 @@ mod tests {
             };
             assert!(driver.insert(entry) || driver.make_room(entry, &All));
         }
+        driver
+    }
+
+    #[test]
+    fn deadlines_left_in_the_log_by_a_budget_come_before_later_ones_in_the_wheel() {
+        let mut driver = latest_first();
         let mut fired = Vec::new();
         while fired.len() < TIMERS as usize {
             let mut turn = driver.begin_turn(END, 100, !fired.is_empty());
@@ -476,5 +485,25 @@ mod tests {
             driver.end_turn();
         }
         assert!(fired.is_sorted());
+    }
+
+    #[test]
+    fn a_turn_takes_no_more_out_of_the_log_than_its_budget_pays_for() {
+        const BUDGET: usize = 4096;
+        // It takes whole blocks, and the young ones all at once.
+        const FREE: usize = (1 + MOST_YOUNG) * BLOCK;
+        let mut driver = latest_first();
+        let (mut all, mut turns) = (0, 0);
+        while all < TIMERS as usize {
+            let before = driver.log.len();
+            let mut turn = driver.begin_turn(END, BUDGET, turns > 0);
+            let fired = core::iter::from_fn(|| driver.next(&mut turn, &mut All)).count();
+            driver.end_turn();
+            let taken = before - driver.log.len();
+            // One timer is settled in any case.
+            let paid = taken.saturating_sub(FREE) / INSERTED_PER_SETTLED + fired;
+            assert!(paid <= BUDGET + 1, "{taken} taken and {fired} fired");
+            (all, turns) = (all + fired, turns + 1);
+        }
     }
 }

@@ -27,7 +27,7 @@ use core::mem::take;
 
 /// Young blocks at most: going through their entries and inserting them, at some ten nanoseconds each, takes less
 /// than a tenth of a millisecond.
-const MOST_YOUNG: usize = if cfg!(fuzzing) { 2 } else { bounded(16, 2) };
+pub(super) const MOST_YOUNG: usize = if cfg!(fuzzing) { 2 } else { bounded(16, 2) };
 
 /// Ticks from the hand to the threshold: what is due so soon is inserted at once, as a recent entry.
 const NEAR: u64 = 64;

@@ -248,6 +248,29 @@ fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
     }
 }
 
+/// A remote that moves a timer to an earlier deadline cancels none, and asks for no look at the zombies.
+#[test]
+fn moves_of_remotes_leave_a_bounded_number_of_entries() {
+    const TIMERS: u64 = 20_000;
+    let (mut timer, clock, _) = manual();
+    let (remote, now) = (timer.remote(), clock.advance(MS));
+    let keys: Vec<_> = (0..TIMERS)
+        .map(|n| remote.schedule(HOUR, n).unwrap())
+        .collect();
+    timer.poll(now, |_| panic!("nothing is due"));
+    for round in 1..20 {
+        // Few enough that the loop need not read them before one is due.
+        let moved = &keys[round % 2 * keys.len() / 2..][..keys.len() / 2];
+        let move_to = |key: &_| remote.reschedule(*key, HOUR - MS * round as u32).moved();
+        assert!(moved.iter().all(move_to));
+        remote.schedule(Duration::ZERO, TIMERS).unwrap();
+        assert_eq!(fire_all(&mut timer, now), [TIMERS]);
+        let zombies = timer.stats().zombies;
+        // Twice as many as are pending, and what comes between two looks at the bound.
+        assert!(zombies <= 3 * TIMERS + 16 * 1024, "{zombies} zombies");
+    }
+}
+
 #[test]
 fn closures_of_a_loop_and_of_its_remotes_run_in_order() {
     let (mut timer, clock, wakes) = manual::<TimerTask>();
@@ -292,6 +315,33 @@ fn moves_of_a_loop_and_of_its_remotes_are_counted() {
     }
     assert!(timer.remote().reschedule(key, HOUR).moved());
     assert_eq!(timer.stats().rescheduled, 4);
+}
+
+/// What dies in the log, or in what waits for the next poll, goes without having come due.
+#[test]
+fn zombies_that_go_before_they_come_due_are_counted() {
+    const MANY: u64 = 20_000;
+    for delay in [HOUR, Duration::ZERO] {
+        let (mut timer, ..) = manual();
+        timer.schedule(Time::ZERO, Duration::ZERO, 0).unwrap();
+        timer.poll_with(Time::ZERO, |timer, _| {
+            for n in 0..MANY {
+                let key = timer.schedule(Time::ZERO, delay, n).unwrap();
+                assert!(timer.cancel(key).won());
+            }
+        });
+        let stats = timer.stats();
+        assert_eq!(stats.swept + stats.entries, MANY, "{stats:?}");
+        assert!(stats.swept > MANY / 2, "{stats:?}");
+    }
+}
+
+#[test]
+fn entries_that_a_poll_has_left_half_way_are_counted() {
+    let (mut timer, ..) = manual();
+    (0..5).for_each(|n| _ = timer.schedule(Time::ZERO, Duration::ZERO, n).unwrap());
+    assert!(timer.expired(Time::ZERO).next().is_some());
+    assert_eq!(timer.stats().entries, 4);
 }
 
 /// A regression: in a log that was full and from which only the dead left, it went past an older one.

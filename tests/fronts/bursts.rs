@@ -214,6 +214,23 @@ fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
 }
 
 #[test]
+fn a_backlog_has_its_share_beside_timers_that_come_later() {
+    const LATER: u64 = 20_000;
+    let mut timer = Settings::new().build_local().unwrap();
+    let backlog = 4_000;
+    let mut schedule = |delay, id| _ = timer.schedule(Time::ZERO, delay, id).unwrap();
+    (0..BURST + backlog).for_each(|_| schedule(100 * MS, 0));
+    // Ten of each tick.
+    (0..LATER as u32).for_each(|nth| schedule((101 + nth / 10) * MS, 1));
+    let mut fired = Vec::new();
+    let end = Time::ZERO + 10_000 * MS;
+    while timer.poll(end, |it| fired.push(it.payload)).more {}
+    let last = fired.iter().rposition(|id| *id == 0).unwrap() as u64;
+    // Half of what fires, once there is a backlog, and a batch more or less.
+    assert!(last < BURST + 2 * backlog + 512, "its last is timer {last}");
+}
+
+#[test]
 fn timers_in_the_backlog_can_be_cancelled_and_moved() {
     let mut front = Front::<LocalTimer<u64>>::new(1000);
     let clock = front.clock.clone();

@@ -137,6 +137,19 @@ fn code_that_is_generic_over_loop_timers_drives_each_of_them() {
     on_each_kind!(test);
 }
 
+/// Where they wait until then counts as well, but for little.
+#[test]
+fn half_as_many_timers_as_the_budget_allows_fire_in_one_poll() {
+    fn test<L: Loop>() {
+        let mut timer = L::build(Settings::new(), HOUR);
+        let many = Budget::new().fire / 2;
+        timer.arm_all(many as u64);
+        let polled = timer.poll(NOW + HOUR, |_| ());
+        assert_eq!((polled.fired, polled.more), (many, false));
+    }
+    on_each_kind!(test);
+}
+
 #[test]
 fn a_budget_of_zeros_is_a_budget_of_ones() {
     fn test<L: Loop>() {
@@ -286,6 +299,20 @@ fn the_smallest_budget_makes_headway_beside_a_log_that_fills_and_empties() {
         fired += timer.poll(now, |_| ()).fired;
     }
     assert!(fired >= 700, "only {fired} in 1000 polls");
+}
+
+/// A sweep was under way.
+#[test]
+fn a_cleared_timer_has_nothing_left_to_do() {
+    let mut timer = LocalTimer::build(Settings::new(), HOUR);
+    timer.set_budget(Budget::new().sweep(1));
+    let keys = timer.arm_all(100_000);
+    // So many that a sweep begins; those that live lie before them.
+    assert!(keys[40_000..].iter().all(|key| timer.cancel(*key).won()));
+    assert!(timer.poll(NOW, |_| ()).more);
+    timer.clear();
+    (1..5).for_each(|id| _ = timer.arm(NOW, MS * id as u32, id));
+    assert!(!timer.poll(NOW, |_| ()).more);
 }
 
 #[test]

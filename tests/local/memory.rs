@@ -4,6 +4,7 @@ use crate::support::allocations::allocations;
 use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use std::time::Duration;
+use tickwheel::wheel::Entry;
 use tickwheel::{
     Budget, FixedTimer, Key, LocalTimer, MissedTicks, Period, Settings, Time, WheelKind,
 };
@@ -112,6 +113,43 @@ fn entries_go_when_the_timers_end() {
             assert!(left + (1 << 20) < full, "{left} of {full} bytes are left");
         }
     }
+}
+
+/// What handlers schedule for at once lies in a list of its own until the next poll.
+#[test]
+fn entries_that_wait_for_the_next_poll_are_among_the_held_bytes() {
+    const MANY: usize = 10_000;
+    let mut timer = LocalTimer::with_capacity(Duration::from_millis(1), MANY + 1).unwrap();
+    let schedule =
+        |timer: &mut LocalTimer<()>| _ = timer.schedule(Time::ZERO, Duration::ZERO, ()).unwrap();
+    schedule(&mut timer);
+    let before = timer.held_bytes();
+    timer.poll_with(Time::ZERO, |timer, _| {
+        (0..MANY).for_each(|_| schedule(timer))
+    });
+    let grown = timer.held_bytes() - before;
+    assert!(grown >= MANY * size_of::<Entry>(), "{grown} bytes more");
+}
+
+/// Entries of a backlog and those in time lie in one list, which has its room from the beginning.
+#[test]
+fn a_burst_after_as_many_timers_fires_without_an_allocation() {
+    const TIMERS: u64 = 18_000;
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    let mut now = Time::ZERO;
+    let mut fire = |ticks: u64| {
+        for n in 0..TIMERS {
+            let delay = Duration::from_millis(100 + n % ticks);
+            timer.schedule(now, delay, n).unwrap();
+        }
+        now = now + Duration::from_secs(1);
+        let before = allocations();
+        while timer.poll(now, |_| ()).more {}
+        allocations() - before
+    };
+    // The log and the wheel get their room.
+    fire(3);
+    assert_eq!(fire(1), 0);
 }
 
 #[test]

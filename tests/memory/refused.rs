@@ -193,6 +193,33 @@ fn a_timer_of_one_thread_for_which_there_is_no_memory_comes_back() {
     }
 }
 
+/// While there is no block for the log, far timers go to the wheel, but not past those that lie in the log.
+#[test]
+fn a_timer_for_which_the_log_has_no_memory_overtakes_none() {
+    if in_a_process_of_its_own(a_timer_for_which_the_log_has_no_memory_overtakes_none, &[]) {
+        return;
+    }
+    let mut timer = Settings::new().capacity(10_000).build_local().unwrap();
+    let mut schedule = |delay, n| timer.schedule(Time::ZERO, delay, n);
+    // What is due so soon goes past the log: there is a chunk of it, and room for more.
+    schedule(ms(1), 0).unwrap();
+    let (far, is_full) = refusing_from(1, || {
+        let far = schedule(DELAY, 1).is_ok();
+        // Until there is room only in chunks that have been begun.
+        (far, (0..10_000).any(|_| schedule(ms(1), 0).is_err()))
+    });
+    assert!(far && is_full);
+    // As many as a block of the log has places; the first will find no chunk in the wheel.
+    schedule(2 * DELAY, 0).unwrap();
+    (2..=512).for_each(|n| _ = schedule(DELAY, n).unwrap());
+    let last = refusing_from(1, || schedule(DELAY, 513));
+    assert!(is_out_of_memory(&last.unwrap_err(), 513));
+    let (mut fired, end) = (Vec::new(), Time::ZERO + DELAY);
+    while timer.poll(end, |it| fired.push(it.payload)).more {}
+    fired.retain(|n| *n > 0);
+    assert!(fired.into_iter().eq(1..=512));
+}
+
 #[test]
 fn a_fixed_timer_for_which_there_is_no_memory_comes_back() {
     if in_a_process_of_its_own(a_fixed_timer_for_which_there_is_no_memory_comes_back, &[]) {

@@ -358,6 +358,10 @@ fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
             (0, u64::MAX, 0)
         );
         assert_eq!(log.pool.0.len(), RESERVE);
+        let reserve = log.pool.0.iter().map(|places| size_of_val(&**places));
+        let lists = log.blocks.capacity() * size_of::<Block>()
+            + log.pool.0.capacity() * size_of_val(&log.pool.0[0]);
+        assert_eq!(log.held_bytes(), reserve.sum::<usize>() + lists);
     }
     timers
         .log
