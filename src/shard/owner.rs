@@ -430,13 +430,18 @@ impl<T> Owner<T> {
     /// Publishes what the shard holds.
     fn report(&self) {
         let entries = self.driver.entries();
+        let (swept, dropped) = self.driver.zombies_removed();
         let counters = &self.handle.counters;
-        if counters.entries.get() != entries {
+        let reported = (
+            counters.entries.get(),
+            counters.swept.get(),
+            counters.dropped.get(),
+        );
+        if reported != (entries, swept, dropped) {
             counters.entries.set(entries);
-            counters.wheel_bytes.set(self.driver.held_bytes() as u64);
-            let (swept, dropped) = self.driver.zombies_removed();
             counters.swept.set(swept);
             counters.dropped.set(dropped);
+            counters.wheel_bytes.set(self.driver.held_bytes() as u64);
         }
     }
 

@@ -336,6 +336,20 @@ fn zombies_that_go_before_they_come_due_are_counted() {
     }
 }
 
+/// A regression: they were told when next the number of entries differed.
+#[test]
+fn zombies_that_are_dropped_while_as_many_timers_come_are_counted() {
+    let (mut timer, clock, _) = manual();
+    let keys = [0; 5].map(|n| timer.schedule(Time::ZERO, 10 * MS, n).unwrap());
+    timer.poll(Time::ZERO, |_| ());
+    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    (0..5).for_each(|n| _ = timer.schedule(Time::ZERO, HOUR, n).unwrap());
+    clock.advance(20 * MS);
+    timer.poll(clock.now(), |_| ());
+    let stats = timer.stats();
+    assert_eq!((stats.entries, stats.dropped), (5, 5), "{stats:?}");
+}
+
 #[test]
 fn entries_that_a_poll_has_left_half_way_are_counted() {
     let (mut timer, ..) = manual();
