@@ -250,6 +250,9 @@ impl LocalSleeps {
 
     /// Fires what is due, as a task of the thread's runtime, until it is dropped; `sleep` is the runtime's own.
     ///
+    /// One task at a time: an earlier timer wakes only the one that was polled last. Once that is dropped, timers are
+    /// late until another one is polled.
+    ///
     /// ```no_run
     /// use std::time::Duration;
     /// use tickwheel::Settings;
