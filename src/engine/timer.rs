@@ -234,7 +234,8 @@ impl<T: Send + 'static> Timer<T> {
     /// Each is cancelled by a step of its own, as [`cancel`](Self::cancel) does: one that another thread cancels or
     /// moves, or that fires meanwhile, has one end. What is scheduled while this runs may stay. Periodic timers end;
     /// a [`TimerHandle`] says [`Cancelled`](crate::TimerState::Cancelled). A pending [`Sleep`](crate::Sleep) of this
-    /// engine is ready when its part of the answer is dropped. From any thread, also from a handler.
+    /// engine is ready when its part of the answer is dropped, with the error of a stopped engine; those of the shared
+    /// engine's free functions panic. From any thread, also from a handler.
     ///
     /// O(peak number of timers); allocates.
     ///

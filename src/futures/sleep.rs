@@ -44,14 +44,15 @@ use std::time::Instant;
 ///
 /// The sleep of a [`Timer`] is a `Sleep<SleepError>`, whose output is a `Result`. It is an error if the timer is not
 /// accepted (the engine is full or stopped), or if the engine is stopped meanwhile: then the future is woken at once,
-/// although its time has not come. A [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready. In a forked child,
+/// although its time has not come. [`cancel_all`](Timer::cancel_all) ends it with the same error; the next poll arms it
+/// anew. A [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready. In a forked child,
 /// where the engine's workers are not, the next poll is told so; no wake comes for it.
 ///
 /// # Panics
 ///
 /// The sleep of a free function has no error to return, and panics: in a forked child, without memory, after
-/// `global()?.stop()`, beyond a limit that the program has given the shared engine. [`poll_sleep`](Self::poll_sleep)
-/// returns the error, and `into()` makes it a `Sleep<SleepError>`.
+/// `global()?.stop()` or `cancel_all()`, beyond a limit that the program has given the shared engine.
+/// [`poll_sleep`](Self::poll_sleep) returns the error, and `into()` makes it a `Sleep<SleepError>`.
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep<E = Infallible> {
     wake_timer: WakeTimer,

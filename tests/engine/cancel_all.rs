@@ -53,7 +53,11 @@ fn a_sleep_of_the_engine_is_ready_when_its_answer_is_dropped() {
     let all = timer.cancel_all();
     assert_eq!(all.len(), 1);
     drop(all);
-    assert!(matches!(sleep.poll_sleep(&mut cx), Poll::Ready(_)));
+    let Poll::Ready(Err(error)) = sleep.poll_sleep(&mut cx) else {
+        panic!("it ends with its timer");
+    };
+    assert_eq!(error.kind(), &ScheduleErrorKind::Stopped);
+    assert!(sleep.poll_sleep(&mut cx).is_pending(), "armed anew");
 }
 
 /// Timers come due, are cancelled by key and by `cancel_all` at once: each has one end.

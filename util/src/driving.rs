@@ -108,9 +108,11 @@ impl<T: Send + 'static, A: Alarm> Turner<T, A> {
         if goes_on {
             std::mem::swap(&mut turning.shard, &mut left);
         }
+        // This may lie in another task since, which waits for the end of the turn.
+        let task = (again || !goes_on).then(|| turning.task.clone());
         drop(turning);
         drop(left);
-        if again || !goes_on {
+        if let Some(task) = task {
             task.wake();
         }
     }
@@ -276,6 +278,32 @@ mod tests {
             std::thread::current().id(),
             "a worker has the shard"
         );
+        timer.stop().unwrap();
+    }
+
+    #[test]
+    fn a_task_that_moves_during_a_turn_is_woken_where_it_is() {
+        let clock = Millis::default();
+        let builder = Builder::new().shards(1).pinning(Pinning::Off);
+        let timer = builder.clock(clock.clone()).build().unwrap();
+        let mut driving = Driving::<_, ByHand>::all(&timer, Duration::ZERO).unwrap();
+        let task = Arc::new(Mutex::new(driving.remove(0)));
+        let poll = |task: &Mutex<Driving<_, _>>, wakes: &Arc<Wakes>| {
+            let waker = Waker::from(Arc::clone(wakes));
+            let mut task = task.lock().unwrap();
+            let polled = Pin::new(&mut *task).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        };
+        let [before, after] = [(); 2].map(|()| Arc::<Wakes>::default());
+        let (moved, there) = (Arc::clone(&task), Arc::clone(&after));
+        timer
+            .run_after(Duration::from_millis(1), move || poll(&moved, &there))
+            .unwrap();
+        poll(&task, &before);
+        clock.0.store(1, Ordering::SeqCst);
+        go_off();
+        let wakes = [before, after].map(|wakes| wakes.0.load(Ordering::SeqCst));
+        assert_eq!(wakes, [0, 1]);
         timer.stop().unwrap();
     }
 

@@ -250,6 +250,9 @@ impl LocalSleeps {
 
     /// Fires what is due, as a task of the thread's runtime, until it is dropped; `sleep` is the runtime's own.
     ///
+    /// One task at a time: an earlier timer wakes only the one that was polled last. Once that is dropped, timers are
+    /// late until another one is polled.
+    ///
     /// ```no_run
     /// use std::time::Duration;
     /// use tickwheel::Settings;
@@ -362,7 +365,7 @@ pub struct LocalSleep {
 #[derive(Clone, Copy)]
 enum Stage {
     Unarmed,
-    /// The timer, and the task that it wakes.
+    /// The timer, and the waker that it has.
     Armed(Key<Wakeup>, (*const (), &'static RawWakerVTable)),
     Elapsed,
 }
@@ -428,6 +431,8 @@ impl LocalSleep {
         }
         // The runtime's code, and before anything is done.
         let waker = cx.waker().clone();
+        // Those of the clone, which lives until the timer ends; it may have others than the waker that was cloned.
+        let woken = parts(&waker);
         self.disarm();
         // In the place of one that wakes another task.
         let shared = &*self.shared;
@@ -438,7 +443,7 @@ impl LocalSleep {
             .schedule(start, self.deadline, Wakeup(waker));
         match armed {
             Ok(key) => {
-                self.stage = Stage::Armed(key, parts(cx.waker()));
+                self.stage = Stage::Armed(key, woken);
                 shared.heed(key);
                 Poll::Pending
             }

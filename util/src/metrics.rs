@@ -4,6 +4,7 @@
 //! without it.
 
 use metrics::{Label, Unit};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tickwheel::{DurationHistogram, Key, Period, ScheduleError, ShardStats, Timer, TimerTask};
 
@@ -180,12 +181,18 @@ impl MetricsReporter {
         watched: &Timer<T>,
         on: &Timer,
     ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
-        let watched = watched.downgrade();
-        on.repeat(Duration::ZERO, period.into(), move || {
+        let (watched, own) = (watched.downgrade(), on.downgrade());
+        let key = Arc::new(OnceLock::new());
+        let own_key = Arc::clone(&key);
+        let report = move || {
             if let Some(timer) = watched.upgrade() {
                 self.report(&timer.stats().shards);
+            } else if let (Some(on), Some(key)) = (own.upgrade(), own_key.get()) {
+                drop(on.cancel(*key));
             }
-        })
+        };
+        let reports = on.repeat(Duration::ZERO, period.into(), report)?;
+        Ok(*key.get_or_init(|| reports))
     }
 
     /// Passes on what the shards have counted, the histograms' share since the last report. O(shards).

@@ -10,6 +10,7 @@ use tickwheel_util::time::{
     timeout,
 };
 use tickwheel_util::{FutureExt, HyperTimer, StreamExt, test};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 const MS: Duration = Duration::from_millis(1);
@@ -179,6 +180,40 @@ async fn an_advance_wakes_what_is_due() {
     advance(Duration::from_nanos(1)).await;
     assert!(woken.0.load(Ordering::SeqCst));
     assert_eq!(sleep.as_mut().poll(&mut cx), Poll::Ready(()));
+}
+
+/// Sleeps on another runtime when it is called.
+struct Elsewhere(Runtime, Woken);
+
+impl Wake for Elsewhere {
+    fn wake(self: Arc<Self>) {
+        let _inside = self.0.enter();
+        drop(sleep(HOUR));
+        self.1.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn an_advance_may_call_wakers_that_sleep_elsewhere() {
+    let other = Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let woken = Arc::new(Elsewhere(other, Woken::default()));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut builder = Builder::new_current_thread();
+    let here = builder.enable_time().start_paused(true).build().unwrap();
+    here.block_on(async {
+        let mut sleep = pin!(sleep(MS));
+        assert!(
+            sleep
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        advance(MS).await;
+    });
+    assert!(woken.1.0.load(Ordering::SeqCst));
 }
 
 #[test]

@@ -106,7 +106,8 @@ pub(crate) fn is_current() -> bool {
 
 /// Fires what is due on the runtime's engine; false if its time cannot stand.
 pub(crate) fn turn() -> bool {
-    super::with_engine(|timer| timer.turn().is_ok()).unwrap_or(false)
+    // A waker that the turn calls may sleep on another runtime.
+    super::with_engine(Timer::clone).is_some_and(|timer| timer.turn().is_ok())
 }
 
 /// Moves time that stands to where the engine's next tick begins; false if it cannot stand.

@@ -269,6 +269,45 @@ fn a_waker_that_panics_when_it_is_dropped_harms_no_sleep() {
     assert_eq!((rig.pass(ms(5)), bell.rings()), (1, 1));
 }
 
+/// A waker that lies somewhere, and whose clones are others: as those of executors that count no references for a poll.
+struct Lying(Arc<Bell>);
+
+impl Lying {
+    fn poll(&self, sleep: &mut LocalSleep) -> bool {
+        fn wake(data: *const ()) {
+            // SAFETY: as in `poll`.
+            Arc::clone(unsafe { &(*data.cast::<Lying>()).0 }).wake();
+        }
+        static VTABLE: RawWakerVTable = RawWakerVTable::new(
+            |data| {
+                // SAFETY: as in `poll`.
+                let bell = Arc::clone(unsafe { &(*data.cast::<Lying>()).0 });
+                let clone = std::mem::ManuallyDrop::new(Waker::from(bell));
+                RawWaker::new(clone.data(), clone.vtable())
+            },
+            wake,
+            wake,
+            |_| (),
+        );
+        // SAFETY: the data is this, which outlives the waker.
+        let waker = unsafe { Waker::new(std::ptr::from_ref(self).cast(), &VTABLE) };
+        let mut cx = Context::from_waker(&waker);
+        sleep.poll_sleep(&mut cx).is_pending()
+    }
+}
+
+#[test]
+fn a_task_whose_waker_lies_where_another_ones_lay_is_woken() {
+    let (rig, bells) = (Rig::new(), [Bell::new(), Bell::new()]);
+    let mut sleep = rig.sleeps.sleep(ms(5));
+    let mut place = Lying(Arc::clone(&bells[0]));
+    assert!(place.poll(&mut sleep));
+    place.0 = Arc::clone(&bells[1]);
+    assert!(place.poll(&mut sleep));
+    assert_eq!(rig.pass(ms(5)), 1);
+    assert_eq!(bells.map(|bell| bell.rings()), [0, 1]);
+}
+
 thread_local! {
     static SLEEPS: RefCell<Option<(LocalSleeps, LocalSleep)>> = const { RefCell::new(None) };
 }
