@@ -204,11 +204,14 @@ fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found> {
     Ok(Found { state, due_ms })
 }
 
+/// The last moment that a script can write down exactly.
+const LAST_MS: u64 = 1 << 53;
+
 /// The two arguments of a script that say when: one of them is empty.
 fn parts(when: When) -> (String, String) {
     match when {
-        When::After(delay) => (String::new(), millis(delay).to_string()),
-        When::At(due) => (due.to_string(), String::new()),
+        When::After(delay) => (String::new(), millis(delay).min(LAST_MS).to_string()),
+        When::At(due) => (due.min(LAST_MS).to_string(), String::new()),
     }
 }
 
