@@ -113,6 +113,26 @@ async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_has_ended_is_not_extended() {
+    let (scene, node) = Scene::served().await;
+    let limits = delayed_jobs::Limits {
+        concurrency: Some(1),
+        rate: None,
+    };
+    let queue = delayed_jobs::Queue::default();
+    scene.store.set_limits(&queue, &limits).await.unwrap();
+    node.post("/v1/jobs", json!({ "payload": 1 })).await;
+    let first = &node.take("&hold=50ms").await[0];
+    tokio::time::sleep(100 * MS).await;
+    // Its permit is free for another job, though nobody has asked for one yet.
+    let late = json!({ "receipts": [first["receipt"]], "hold": "1m" });
+    let answer = node.post("/v1/deliveries/extend", late).await;
+    assert_eq!(answer["stale"], json!([first["receipt"]]));
+    let again = &node.take("").await[0];
+    assert_eq!((&again["id"], &again["attempt"]), (&first["id"], &json!(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_jobs_are_accepted_and_ended_in_one_request_each() {
     let (_scene, api) = Scene::served().await;
     let mut jobs: Vec<Value> = (0..500)
