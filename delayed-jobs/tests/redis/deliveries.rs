@@ -222,6 +222,28 @@ async fn a_command_is_run_for_each_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_runs_for_too_long_ends_with_all_that_it_has_begun() {
+    let (_scene, api) = Scene::served().await;
+    let folder = tempfile::tempdir().unwrap();
+    let _worker = Command::new(PROGRAM)
+        .args(["consume", "--node", api.address(), "--timeout", "500ms"])
+        .args([
+            "--exec",
+            "echo begun > told; (sleep 2; echo alive > told) | cat",
+        ])
+        .current_dir(folder.path())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let job = json!({ "payload": 1, "max_attempts": 1 });
+    let id = &api.post("/v1/jobs", job).await["id"];
+    until("it is dead", async || api.has_state(id, "dead").await).await;
+    tokio::time::sleep(2_500 * MS).await;
+    let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
+    assert_eq!(told, "begun\n", "its next attempt would run beside it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_workers_in_python_and_shell_work() {
     for (program, file, needs) in [
         ("python3", "worker.py", "python3 -c 'import requests'"),
