@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::watch;
@@ -142,6 +144,17 @@ async fn handle(client: &Client, settings: &ConsumeSettings, one: ShownDelivery)
     }
 }
 
+/// The processes of a command that runs: they are killed together.
+struct Running(Option<Pid>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = killpg(group, Signal::SIGKILL);
+        }
+    }
+}
+
 /// Why the command failed, if it did.
 async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("the command does not run: {error}");
@@ -156,9 +169,12 @@ async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), Stri
         .env("JOB_SCHEDULE", one.schedule.as_deref().unwrap_or(""))
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
+    let group = child.id().and_then(|id| i32::try_from(id).ok());
+    let mut running = Running(group.map(Pid::from_raw));
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let payload = one.payload.to_string();
     let write = async {
@@ -177,7 +193,13 @@ async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), Stri
         }
         String::from_utf8_lossy(&last).trim().to_owned()
     };
-    let ((), said, status) = tokio::join!(write, read, child.wait());
+    let ended = async {
+        let status = child.wait().await;
+        // From now on its number may be another's.
+        running.0 = None;
+        status
+    };
+    let ((), said, status) = tokio::join!(write, read, ended);
     let status = status.map_err(failed)?;
     match status.success() {
         true => Ok(()),

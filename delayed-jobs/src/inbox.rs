@@ -170,7 +170,7 @@ impl Inbox {
     ) -> Result<(Taken, Option<Duration>)> {
         // ORDERING: Relaxed; a request that does not know it yet is refused, and asks again.
         if !news.is_limited.load(Ordering::Relaxed) {
-            let arrived = self.take_from(news, queue, most, hold, false).await?;
+            let arrived = self.take_from(news, queue, most, hold, 0).await?;
             if !arrived.needs_permits {
                 return Ok((arrived, None));
             }
@@ -185,14 +185,14 @@ impl Inbox {
         if permits.count == 0 {
             return Ok((Taken::default(), permits.again));
         }
-        let taken = self.take_from(news, queue, permits.count, hold, true).await;
+        let taken = self
+            .take_from(news, queue, permits.count, hold, permits.end_ms)
+            .await;
         let mut arrived = taken.unwrap_or_else(|error| {
             tracing::debug!(%queue, "no jobs for the permits: {error}");
             Taken::default()
         });
-        let settled = self
-            .store
-            .settle(queue, &permits, hold, &mut arrived.deliveries);
+        let settled = self.store.settle(queue, &permits, &mut arrived.deliveries);
         if let Err(error) = settled.await {
             tracing::debug!(%queue, "permits are kept until their holds end: {error}");
         }
@@ -205,7 +205,7 @@ impl Inbox {
         queue: &Queue,
         most: usize,
         hold: Duration,
-        has_permits: bool,
+        permits_end_ms: u64,
     ) -> Result<Taken> {
         let mut flagged = news.flagged(self.store.partitions());
         // A request for few jobs asks few partitions; the others are left to other tasks.
@@ -214,7 +214,8 @@ impl Inbox {
         let count = flagged.len();
         let asked = flagged.iter().enumerate().map(|(at, &partition)| {
             let share = most / count + usize::from(at < most % count);
-            self.store.take(partition, queue, share, hold, has_permits)
+            self.store
+                .take(partition, queue, share, hold, permits_end_ms)
         });
         others.iter().for_each(|&partition| news.one(partition));
         let mut arrived = Taken {

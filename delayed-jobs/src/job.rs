@@ -160,7 +160,7 @@ impl<'de> Deserialize<'de> for JobId {
     }
 }
 
-/// When a job is due.
+/// When a job is due. More than 2^53 milliseconds, which are 285 thousand years, count as so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// So long after Redis accepts it; parts of a millisecond count as one.

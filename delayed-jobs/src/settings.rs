@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use crate::job::{MOST_PARTITIONS, Retry};
+use crate::job::{FARTHEST, MOST_PARTITIONS, Retry};
 use crate::units::{duration, millis};
 
 /// Settings of a [`Store`](crate::Store) and of a [`Node`](crate::Node).
@@ -120,6 +120,9 @@ impl Settings {
             "patience must not be 0 and retention not below 1 s"
         } else if self.dead_retention.is_some_and(|kept| kept < second) {
             "dead_retention must not be below 1 s"
+        } else if self.lease.max(self.window).max(self.retention) > FARTHEST {
+            // Redis takes no time to live of any length.
+            "lease, window and retention must not be above ten years"
         } else {
             return Ok(());
         };
@@ -154,5 +157,27 @@ impl From<String> for Secret {
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_redis_cannot_keep_are_refused() {
+        let fits = |change: fn(&mut Settings, Duration), time| {
+            let mut settings = Settings::default();
+            change(&mut settings, time);
+            settings.check().is_ok()
+        };
+        let changes: [fn(&mut Settings, Duration); 3] = [
+            |settings, time| settings.lease = time,
+            |settings, time| settings.window = time,
+            |settings, time| settings.retention = time,
+        ];
+        for change in changes {
+            assert!(fits(change, FARTHEST) && !fits(change, Duration::MAX));
+        }
     }
 }

@@ -19,8 +19,8 @@ impl<T> LocalTimer<T> {
     ///
     /// # Panics
     ///
-    /// Only if `handler` does. The timer that it was called for counts as fired, and the next poll goes on
-    /// with the rest. A periodic timer goes on with its next period.
+    /// Only if `handler` does, or the `Clone` of a periodic timer's payload. The timer that it was called for counts as
+    /// fired, and the next poll goes on with the rest. A periodic timer goes on with its next period.
     #[inline]
     pub fn poll(&mut self, now: Time, mut handler: impl FnMut(Expired<T>)) -> Polled {
         self.poll_with(now, |_, expired| handler(expired))

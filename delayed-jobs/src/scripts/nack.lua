@@ -24,7 +24,9 @@ for i = 6, #ARGV, 2 do
     else
       local wait = delay
       if not wait then
-        wait = math.min(first * factor ^ (made - 1), tonumber(longest))
+        -- The power may be infinite, and 0 times that is no number.
+        longest = tonumber(longest)
+        wait = math.min(first * math.min(factor ^ (made - 1), longest), longest)
         wait = wait * (1 + jitter * (2 * math.random() - 1))
       end
       local due = now + math.ceil(wait)

@@ -1,13 +1,15 @@
 -- Hands jobs to a consumer, which has to end each of them in time. Whatever was not ended in time comes
 -- first: it is ready again, or dead if its attempts are used up.
--- ARGV most jobs, ms for which the consumer holds them, queue, 1 if the caller has permits for so many
+-- ARGV most jobs, ms for which the consumer holds them, queue, moment at which the caller's permits for so many end, or 0
 -- Returns {jobs that are still ready (-1 if the queue is limited and the caller has no permits), jobs without a record, jobs that died, {for each job:
 --   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule} ...}}
 local now = math.floor(now_us() / 1000)
 local most, queue = tonumber(ARGV[1]), ARGV[3]
 local rules = redis.call('SMISMEMBER', base .. ':rules', 'paused:' .. queue, 'limited:' .. queue)
 if rules[1] == 1 then return { 0, 0, 0, {} } end
-if rules[2] == 1 and ARGV[4] ~= '1' then return { -1, 0, 0, {} } end
+-- A request that was held up on the way finds its permits with others. Jobs are held as long as they are.
+local permits_end = tonumber(ARGV[4])
+if rules[2] == 1 and permits_end <= now then return { -1, 0, 0, {} } end
 local ready_key, held_key = key_of('ready', queue), key_of('held', queue)
 local orphans, died = 0, 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 0, most)) do
@@ -23,7 +25,8 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 
   redis.call('ZREM', held_key, id)
 end
 local items = redis.call('LPOP', ready_key, most) or {}
-local taken, held, till = {}, {}, text(now + tonumber(ARGV[2]))
+local taken, held = {}, {}
+local till = text(permits_end > now and permits_end or now + tonumber(ARGV[2]))
 for _, item in ipairs(items) do
   local id, due, fired = string.match(item, '^(%S+) (%S+) (%S+)$')
   local key = base .. ':job:' .. id

@@ -138,16 +138,17 @@ pub(crate) enum Failed {
 }
 
 impl Store {
-    /// Takes at most `most` jobs of a queue from one partition, to be ended within `hold`.
+    /// Takes at most `most` jobs of a queue from one partition, to be ended within `hold`, or by the moment at which the
+    /// permits for them end; that is 0 without permits.
     pub(crate) async fn take(
         &self,
         partition: u16,
         queue: &Queue,
         most: usize,
         hold: Duration,
-        has_permits: bool,
+        permits_end_ms: u64,
     ) -> Result<Taken> {
-        let args = (most, millis(hold), queue.suffix(), u8::from(has_permits));
+        let args = (most, millis(hold), queue.suffix(), permits_end_ms);
         let (left, orphans, died, jobs): (i64, u64, u64, Vec<Fields>) =
             self.run(script!("take"), partition, args).await?;
         let deliveries = jobs.into_iter().map(delivery).collect::<Result<_, _>>()?;

@@ -137,7 +137,8 @@ impl Store {
         found(id, self.run(script!("cancel"), id.partition(), args).await?)
     }
 
-    /// Moves the deadline of a pending job. With an idempotency key a repetition moves it only once.
+    /// Moves the deadline of a pending job. With an idempotency key a repetition moves it only once, unless another
+    /// request has moved it in between: only the last key is kept.
     ///
     /// # Errors
     ///
@@ -204,11 +205,14 @@ fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found> {
     Ok(Found { state, due_ms })
 }
 
+/// The last moment that a script can write down exactly.
+const LAST_MS: u64 = 1 << 53;
+
 /// The two arguments of a script that say when: one of them is empty.
 fn parts(when: When) -> (String, String) {
     match when {
-        When::After(delay) => (String::new(), millis(delay).to_string()),
-        When::At(due) => (due.to_string(), String::new()),
+        When::After(delay) => (String::new(), millis(delay).min(LAST_MS).to_string()),
+        When::At(due) => (due.min(LAST_MS).to_string(), String::new()),
     }
 }
 

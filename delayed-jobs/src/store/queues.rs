@@ -98,6 +98,8 @@ pub(crate) struct Permits {
     name: Option<String>,
     /// When there may be more.
     pub(crate) again: Option<Duration>,
+    /// When they end, in milliseconds since 1970 on the clock of Redis.
+    pub(crate) end_ms: u64,
 }
 
 impl Permits {
@@ -202,7 +204,7 @@ impl Store {
         let name = format!("{:016x}", fastrand::u64(..));
         let args = (queue.suffix(), most, millis(hold), &name);
         let granted = self.timed(script!("permit"), self.queues_base(), args);
-        let (count, again): (i64, i64) = match granted.await {
+        let (count, again, end_ms): (i64, i64, u64) = match granted.await {
             Ok(granted) => granted.value,
             Err(error) => {
                 // It may have been carried out all the same.
@@ -210,8 +212,9 @@ impl Store {
                     count: most,
                     name: Some(name),
                     again: None,
+                    end_ms: 0,
                 };
-                let _ = self.settle(queue, &granted, hold, &mut []).await;
+                let _ = self.settle(queue, &granted, &mut []).await;
                 return Err(error);
             }
         };
@@ -221,11 +224,13 @@ impl Store {
                 count,
                 name: Some(name),
                 again,
+                end_ms,
             },
             Err(_) => Permits {
                 count: most,
                 name: None,
                 again: None,
+                end_ms: 0,
             },
         })
     }
@@ -235,7 +240,6 @@ impl Store {
         &self,
         queue: &Queue,
         permits: &Permits,
-        hold: Duration,
         taken: &mut [Delivery],
     ) -> Result<()> {
         let Some(name) = permits.name.as_ref().filter(|_| permits.count > 0) else {
@@ -245,7 +249,13 @@ impl Store {
             .iter_mut()
             .for_each(|one| one.receipt.has_permit = true);
         let receipts: Vec<String> = taken.iter().map(Delivery::receipt).collect();
-        let args = (queue.suffix(), name, permits.count, millis(hold), receipts);
+        let args = (
+            queue.suffix(),
+            name,
+            permits.count,
+            permits.end_ms,
+            receipts,
+        );
         let settled = self.timed::<u8>(script!("settle"), self.queues_base(), args);
         settled.await.map(drop)
     }

@@ -150,6 +150,28 @@ async fn rests_grow_and_each_is_different() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rest_of_nothing_stays_one_however_often_it_grows() {
+    let (scene, _node) = started().await;
+    let mut consumer = scene.consumer().await;
+    let retry = Retry {
+        max_attempts: 1_000,
+        first: 0 * MS,
+        factor: 100.0,
+        ..Retry::default()
+    };
+    let id = scene.create(tried("again", retry)).await;
+    // 100 to the power of 155 is more than a double holds.
+    for attempt in 1..=160_u32 {
+        let one = consumer.next().await;
+        assert_eq!((&one.id, one.attempt), (&id, attempt));
+        consumer.fail(&[one], "not yet").await.unwrap();
+    }
+    let one = consumer.next().await;
+    consumer.acknowledge(&[one]).await.unwrap();
+    assert_eq!(scene.state(&id).await, State::Done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_ended_job_keeps_no_payload_and_little_memory() {
     let (scene, _node) = started().await;
     let (store, mut consumer) = (&scene.store, scene.consumer().await);

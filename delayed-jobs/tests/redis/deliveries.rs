@@ -113,6 +113,26 @@ async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_has_ended_is_not_extended() {
+    let (scene, node) = Scene::served().await;
+    let limits = delayed_jobs::Limits {
+        concurrency: Some(1),
+        rate: None,
+    };
+    let queue = delayed_jobs::Queue::default();
+    scene.store.set_limits(&queue, &limits).await.unwrap();
+    node.post("/v1/jobs", json!({ "payload": 1 })).await;
+    let first = &node.take("&hold=50ms").await[0];
+    tokio::time::sleep(100 * MS).await;
+    // Its permit is free for another job, though nobody has asked for one yet.
+    let late = json!({ "receipts": [first["receipt"]], "hold": "1m" });
+    let answer = node.post("/v1/deliveries/extend", late).await;
+    assert_eq!(answer["stale"], json!([first["receipt"]]));
+    let again = &node.take("").await[0];
+    assert_eq!((&again["id"], &again["attempt"]), (&first["id"], &json!(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_jobs_are_accepted_and_ended_in_one_request_each() {
     let (_scene, api) = Scene::served().await;
     let mut jobs: Vec<Value> = (0..500)
@@ -199,6 +219,28 @@ async fn a_command_is_run_for_each_job() {
         1,
         "it was held for as long as the command ran: {told}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_runs_for_too_long_ends_with_all_that_it_has_begun() {
+    let (_scene, api) = Scene::served().await;
+    let folder = tempfile::tempdir().unwrap();
+    let _worker = Command::new(PROGRAM)
+        .args(["consume", "--node", api.address(), "--timeout", "500ms"])
+        .args([
+            "--exec",
+            "echo begun > told; (sleep 2; echo alive > told) | cat",
+        ])
+        .current_dir(folder.path())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let job = json!({ "payload": 1, "max_attempts": 1 });
+    let id = &api.post("/v1/jobs", job).await["id"];
+    until("it is dead", async || api.has_state(id, "dead").await).await;
+    tokio::time::sleep(2_500 * MS).await;
+    let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
+    assert_eq!(told, "begun\n", "its next attempt would run beside it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

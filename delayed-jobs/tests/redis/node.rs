@@ -1,5 +1,7 @@
 //! Nodes and consumers in this process.
 
+use std::time::Duration;
+
 use delayed_jobs::{NewJob, Node, Settings, State, Store, When};
 
 use crate::support::{MS, Scene, collect, each_came_once, job, now_ms, say, until};
@@ -140,4 +142,23 @@ async fn partitions_are_added_under_load_and_keys_stay_where_they_were() {
     assert!(one.store().get(far).await.is_ok(), "any store finds them");
     ids.extend(kept);
     assert!(each_came_once(&collect(&mut listening, &ids).await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_for_the_end_of_time_are_listed_moved_and_cancelled() {
+    let scene = Scene::new().await;
+    let store = &scene.store;
+    for when in [When::At(u64::MAX), When::After(Duration::MAX)] {
+        let made = store.create(NewJob::new("late", when)).await.unwrap();
+        let page = store.list(None, 9).await.unwrap();
+        assert_eq!(
+            (&page.jobs[0].id, page.jobs[0].due_ms),
+            (&made.id, made.due_ms)
+        );
+        assert!(made.due_ms >= 1 << 53);
+        let moved = store.reschedule(&made.id, when, None).await.unwrap();
+        assert!(moved.due_ms >= made.due_ms);
+        let found = store.cancel(&made.id).await.unwrap();
+        assert_eq!(found.state, State::Cancelled);
+    }
 }

@@ -340,10 +340,12 @@ async fn the_script_of_permits_grants_no_more_than_the_limits() {
     };
     let grant = async |most: u32, name: &str| -> (i64, i64) {
         let args = ("mail", most, 60_000, name);
-        scene.script_of("jobs:{queues}", "permit", args).await
+        let (granted, again, _): (i64, i64, u64) =
+            scene.script_of("jobs:{queues}", "permit", args).await;
+        (granted, again)
     };
     let settle = async |name: &str, count: u32, receipts: &[&str]| {
-        let args = ("mail", name, count, 60_000, receipts);
+        let args = ("mail", name, count, now_ms() + 60_000, receipts);
         let _: u8 = scene.script_of("jobs:{queues}", "settle", args).await;
     };
     assert_eq!(grant(9, "a").await, (-1, -1), "no limits");
@@ -378,6 +380,44 @@ async fn the_script_of_permits_grants_no_more_than_the_limits() {
         .await
         .unwrap();
     assert_eq!(grant(1, "h").await.0, 0, "a lower rate counts at once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_held_up_takes_nothing_for_permits_that_have_ended() {
+    let scene = Scene::with(|settings| settings.partitions = 1).await;
+    let _node = Node::start(scene.settings.clone()).await.unwrap();
+    let limits = Limits {
+        concurrency: Some(1),
+        rate: None,
+    };
+    scene.store.set_limits(&mail(), &limits).await.unwrap();
+    for n in 0..2 {
+        scene.create(of_mail(&n.to_string(), MS)).await;
+    }
+    until("both have fired", async || {
+        scene.store.overview().await.unwrap().unread == 2
+    })
+    .await;
+    let grant = async |hold_ms: u64, name: &str| -> (i64, i64, u64) {
+        let args = ("mail", 1, hold_ms, name);
+        scene.script_of("jobs:{queues}", "permit", args).await
+    };
+    let take = async |permits_end: u64| -> (i64, usize) {
+        let args = (1, 60_000, "mail", permits_end);
+        let (left, _, _, jobs): (i64, u64, u64, Vec<redis::Value>) =
+            scene.script("take", args).await;
+        (left, jobs.len())
+    };
+    let (granted, _, first_end) = grant(20, "paused").await;
+    assert_eq!((granted, grant(60_000, "other").await.0), (1, 0));
+    tokio::time::sleep(50 * MS).await;
+    let (granted, _, other_end) = grant(60_000, "other").await;
+    assert_eq!(granted, 1, "the first one's permit has ended");
+    assert_eq!(take(first_end).await, (-1, 0), "and lets it take no job");
+    assert_eq!(take(other_end).await, (1, 1));
+    let until_ms: Vec<(String, u64)> =
+        say(&scene.redis, "ZRANGE jobs:{0}:held:mail 0 -1 WITHSCORES").await;
+    assert_eq!(until_ms[0].1, other_end, "held no longer than the permit");
 }
 
 #[tokio::test(flavor = "multi_thread")]
