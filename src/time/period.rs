@@ -138,8 +138,8 @@ impl Period {
 
     /// Returns the deadline after the one at `nominal`, which is handled at `now`.
     ///
-    /// Always later than `nominal`, and later than `now` except with [`MissedTicks::Burst`];
-    /// [`Time::MAX`], which is never, where it leaves the scale. O(1).
+    /// Later than `now` except with [`MissedTicks::Burst`], and later than `nominal`: with a fixed delay, if `now` is not
+    /// before it. [`Time::MAX`], which is never, where it leaves the scale. O(1).
     #[must_use]
     pub fn next(&self, nominal: Time, now: Time) -> Time {
         let following = nominal + self.length();
