@@ -155,7 +155,7 @@ async fn a_rest_of_nothing_stays_one_however_often_it_grows() {
     let mut consumer = scene.consumer().await;
     let retry = Retry {
         max_attempts: 1_000,
-        first: 0 * MS,
+        first: std::time::Duration::ZERO,
         factor: 100.0,
         ..Retry::default()
     };
