@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
     Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, PanicReport,
-    Settings, StopError, Time, Timer, TimerTask, executor_fn,
+    Settings, Shutdown, StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// What bombs have in common.
@@ -240,6 +240,29 @@ fn a_clone_and_a_destructor_that_both_panic_end_no_timer() {
     let kept = timer.cancel(key);
     fuse.arm(false);
     assert!(kept.won() && timer.stop().unwrap().is_empty());
+}
+
+/// Its call is left out and the timer returned, as if its next period had come; the other one fires.
+#[test]
+fn a_shutdown_that_fires_ends_beside_a_timer_whose_clones_panic() {
+    for drive in DRIVES {
+        let fuse = Fuse::new(false, 1);
+        let timer = one_shard()
+            .drive(drive)
+            .build_with(|_: Expired<Bomb>| ())
+            .unwrap();
+        timer
+            .schedule_periodic(HOUR, rate(HOUR), fuse.bomb())
+            .unwrap();
+        arm(&timer, 2 * HOUR, fuse.bomb());
+        let rest = timer.shutdown(Shutdown::FireAll, secs(20)).unwrap();
+        let stats = timer.stats();
+        assert_eq!(
+            (rest.len(), stats.fired(), stats.panics()),
+            (1, 1, 1),
+            "{drive:?}"
+        );
+    }
 }
 
 #[test]
