@@ -329,6 +329,7 @@ fn a_refused_timer_whose_payload_panics_when_dropped_costs_no_other() {
     wait_until("all came back", || back.lock().unwrap().len() == 20);
     assert_eq!(set_of(back.lock().unwrap().drain(..)), (0..20).collect());
     wait_until("all panics are counted", || timer.stats().panics() == 20);
+    assert_eq!(timer.stats().refused_by_executor(), 20);
     assert!(timer.stop().unwrap().is_empty());
 }
 
