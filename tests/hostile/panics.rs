@@ -8,8 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, PanicReport,
-    Settings, Shutdown, StopError, Time, Timer, TimerTask, executor_fn,
+    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, ManualClock,
+    PanicReport, Settings, Shutdown, StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// What bombs have in common.
@@ -272,6 +272,8 @@ fn handler_and_hook_and_logger_panic_and_the_others_fire() {
         let (hook, (fired, log)) = (Arc::clone(&told), Fired::pair());
         let timer = one_shard()
             .drive(drive)
+            // It stands: all timers have one tick, and fire in their order.
+            .clock(ManualClock::new())
             .on_panic(move |report| {
                 hook.lock().unwrap().push(report.clone());
                 panic!("the hook");
