@@ -68,14 +68,11 @@ impl<T> ShardWorker<T> {
     ) -> Turn {
         let mut fires = 0;
         let mut turn = self.owner.begin_turn(tick, budget, resumed);
-        // A hook for slow handlers needs the start of each call, and how late it makes later ones.
-        let every = if inner.hooks.slow.is_some() {
-            1
-        } else {
-            FIRES_PER_CLOCK_READ
-        };
+        // A hook for slow handlers needs the start of each call, also of the first one, before which the inbox was
+        // drained, and how late it makes later ones.
+        let is_timed = inner.hooks.slow.is_some();
         loop {
-            if fires > 0 && fires % every == 0 {
+            if is_timed || fires > 0 && fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.source.now();
             }
             let Some(fired) = self.owner.next_fired(&mut turn) else {
