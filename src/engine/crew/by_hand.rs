@@ -45,10 +45,9 @@ impl<T: Send + 'static> Timer<T> {
                 Err(TurnError::Failed { .. }) => continue,
                 borrowed => borrowed?,
             };
-            let turned = contain::call(|| {
-                let _inside = inner.seats[number].enter();
-                shard.fire_until(inner, None)
-            });
+            let inside = inner.seats[number].enter();
+            let turned = contain::call(|| shard.fire_until(inner, None));
+            drop(inside);
             match turned {
                 Ok(turned) => {
                     fired += turned;

@@ -100,15 +100,14 @@ impl<T> Inner<T> {
 
     /// Ends a shard that has no thread on this one, as the engine's phase says.
     pub(super) fn end_here(&self, mut shard: ShardWorker<T>) {
-        let driven = contain::call(|| {
-            let _inside = self.seats[shard.shard].enter();
-            match self.status.phase() {
-                EnginePhase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
-                EnginePhase::Draining => drop(shard.fire_until(self, None)),
-                _ => {}
-            }
-        });
         let number = shard.shard;
+        let inside = self.seats[number].enter();
+        let driven = contain::call(|| match self.status.phase() {
+            EnginePhase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
+            EnginePhase::Draining => drop(shard.fire_until(self, None)),
+            _ => {}
+        });
+        drop(inside);
         self.end_shard(shard, driven);
         self.berths.let_go(number);
     }
@@ -161,19 +160,19 @@ impl<T: Send + 'static> Inner<T> {
     fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
         let number = shard.shard;
         let (hooks, seat) = (&engine.hooks, &engine.seats[number]);
-        worker::pin(&shard);
         let inside = seat.enter();
+        worker::pin(&shard);
         hooks::tell("the start hook", hooks.worker_start.as_ref(), &number);
         drop(inside);
         let tell_stop = || hooks::tell("the stop hook", hooks.worker_stop.as_ref(), &number);
         let driven = loop {
-            let driven = contain::call(|| {
-                let _inside = seat.enter();
-                worker::drive(&engine, &mut shard)
-            });
+            let inside = seat.enter();
+            let driven = contain::call(|| worker::drive(&engine, &mut shard));
+            drop(inside);
             match driven {
                 Ok(true) => match engine.lend(shard) {
                     Some(back) => {
+                        let _inside = seat.enter();
                         shard = back;
                         worker::pin(&shard);
                     }
