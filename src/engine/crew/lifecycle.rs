@@ -84,6 +84,7 @@ impl<T> Inner<T> {
         mut state: MutexGuard<'_, State<ShardWorker<T>, Unfired<T>>>,
         phase: EnginePhase,
     ) {
+        let is_news = self.status.phase() < phase;
         self.status.set(phase);
         self.stop_if_ended(&state);
         self.seats.iter().for_each(|seat| seat.set_driven(false));
@@ -92,10 +93,13 @@ impl<T> Inner<T> {
         let idle: Vec<_> = without.filter_map(Berth::take).collect();
         self.berths.notify();
         drop(state);
-        self.request_turns();
-        // Also those that have announced no sleep: a driver comes once more, and is told.
-        self.seats.iter().for_each(|seat| _ = seat.wake());
+        // Before the wakers are called, which may stop the engine, too, and would wait for what is in hand here.
         idle.into_iter().for_each(|shard| self.end_here(shard));
+        if is_news {
+            self.request_turns();
+            // Also those that have announced no sleep: a driver comes once more, and is told.
+            self.seats.iter().for_each(|seat| _ = seat.wake());
+        }
     }
 
     /// Ends a shard that has no thread on this one, as the engine's phase says.

@@ -5,13 +5,14 @@ use crate::support::breakable::Breakable;
 use crate::support::ledger::{Ends, Ledger};
 use crate::support::setup::{HOUR, Setup, ms, one_shard, recording, secs, stress, us, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tickwheel::{
     DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Timer, TurnError,
+    WeakTimer,
 };
 
 /// Counts its calls, and unparks a thread.
@@ -598,6 +599,35 @@ fn a_driver_is_told_of_a_shutdown() {
             assert!(called, "round {round}: nobody told a driver of {mode:?}");
             assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
         }
+    }
+}
+
+/// As an executor's does that runs the task of a driver in the call, and the task ends the engine for good.
+#[test]
+fn a_waker_that_is_told_of_a_stop_may_stop_the_engine() {
+    struct Stops(WeakTimer<u64>, Sender<usize>);
+    impl Wake for Stops {
+        fn wake(self: Arc<Self>) {
+            if let Some(timer) = self.0.upgrade() {
+                self.1.send(timer.stop().unwrap().len()).unwrap();
+            }
+        }
+    }
+    for mode in [Shutdown::ReturnUnfired, Shutdown::FireAll] {
+        let (timer, fired) = recording(one_shard());
+        let (tell, told) = channel();
+        let waker = Waker::from(Arc::new(Stops(timer.downgrade(), tell)));
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(HOUR, 1).unwrap();
+        while shard.turn(&waker).unwrap() == Some(Duration::ZERO) {}
+        // On a thread of its own: a call that waits for itself never returns.
+        let stopping = timer.clone();
+        let stopping = std::thread::spawn(move || stopping.shutdown(mode, Duration::MAX));
+        wait_until("it has stopped", || stopping.is_finished());
+        let returned = stopping.join().unwrap().unwrap().len();
+        let ends = fired.len() + returned + told.try_iter().sum::<usize>();
+        assert_eq!(ends, 1, "{mode:?}");
+        assert_eq!(shard.turn(&waker), Err(TurnError::Stopped));
     }
 }
 
