@@ -106,10 +106,14 @@ impl<T> Inner<T> {
     pub(super) fn end_here(&self, mut shard: ShardWorker<T>) {
         let number = shard.shard;
         let inside = self.seats[number].enter();
-        let driven = contain::call(|| match self.status.phase() {
-            EnginePhase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
-            EnginePhase::Draining => drop(shard.fire_until(self, None)),
-            _ => {}
+        let driven = contain::call(|| {
+            if self.status.is(EnginePhase::Draining) {
+                shard.fire_until(self, None);
+            }
+            // Perhaps since a moment ago.
+            if self.status.is(EnginePhase::Firing) {
+                shard.fire_until(self, Some(u64::MAX));
+            }
         });
         drop(inside);
         self.end_shard(shard, driven);
