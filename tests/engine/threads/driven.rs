@@ -11,8 +11,8 @@ use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Timer, TurnError,
-    WeakTimer,
+    DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Timer, TimerTask,
+    TurnError, WeakTimer,
 };
 
 /// Counts its calls, and unparks a thread.
@@ -271,21 +271,32 @@ fn a_driven_shard_wakes_futures_by_the_function_it_was_given() {
         GIVEN.fetch_add(1, Ordering::SeqCst);
         drop(waker);
     }
-    let timer = one_shard().build().unwrap();
-    let mut shard = timer.drive_shard(0).unwrap().wake_by(count);
-    let bell = Bell::new();
-    let waker = Waker::from(Arc::clone(&bell));
-    let mut sleeps = [us(100); 3].map(|delay| timer.sleep(delay));
-    for sleep in &mut sleeps {
-        let polled = sleep.poll_sleep(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
+    // Also if each call is timed.
+    let timed = one_shard().on_slow_handler(Duration::ZERO, |_| ());
+    for (builder, times) in [(one_shard(), 0), (timed, 3)] {
+        GIVEN.store(0, Ordering::SeqCst);
+        let handler = |_: Expired<TimerTask>| panic!("futures need no handler");
+        let timer = builder.build_with(handler).unwrap();
+        let mut shard = timer.drive_shard(0).unwrap().wake_by(count);
+        let bell = Bell::new();
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut sleeps = [us(100); 3].map(|delay| timer.sleep(delay));
+        for sleep in &mut sleeps {
+            let polled = sleep.poll_sleep(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        turn_until(&mut shard, || sleeps.iter().all(|sleep| sleep.is_elapsed()));
+        assert_eq!(
+            (GIVEN.load(Ordering::SeqCst), bell.0.load(Ordering::SeqCst)),
+            (3, 0)
+        );
+        let stats = timer.stats();
+        assert_eq!(
+            (stats.shards[0].handler_time.count(), stats.panics()),
+            (times, 0)
+        );
+        timer.stop().unwrap();
     }
-    turn_until(&mut shard, || sleeps.iter().all(|sleep| sleep.is_elapsed()));
-    assert_eq!(
-        (GIVEN.load(Ordering::SeqCst), bell.0.load(Ordering::SeqCst)),
-        (3, 0)
-    );
-    timer.stop().unwrap();
 }
 
 #[test]
