@@ -249,7 +249,8 @@ impl Builder {
     /// returned.
     ///
     /// A slow handler holds up all timers of its shard. With this set, the clock is read before and after each handler
-    /// call, about 40 ns, and [`ShardStats::handler_time`](crate::ShardStats::handler_time) counts all of them.
+    /// call, about 40 ns, and [`ShardStats::handler_time`](crate::ShardStats::handler_time) counts all of them. The
+    /// `Clone` of a periodic timer's payload counts as part of the call that it is made for.
     pub fn on_slow_handler(
         mut self,
         threshold: Duration,

@@ -124,9 +124,10 @@ pub(super) fn through_executor<T: 'static, E: Executor<T>>(executor: Arc<E>) -> 
     Box::new(move |engine, expired| {
         let shard = expired.shard;
         if let Err(expired) = executor.execute(expired) {
-            executor.rejected(expired);
+            // Before `rejected`, which may panic.
             engine.handles[shard].counters.refused_by_executor.add(1);
             events::executor_refused(shard);
+            executor.rejected(expired);
         }
     })
 }

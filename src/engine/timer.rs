@@ -57,7 +57,7 @@ use std::time::Duration;
 ///
 /// # Complexity
 ///
-/// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads + shards).
+/// `schedule`, `cancel`, `reschedule`, `is_pending`: O(1). `pending` and `stats`: O(threads * shards).
 pub struct Timer<T = TimerTask> {
     pub(super) inner: TimerRef<T>,
 }
@@ -318,7 +318,7 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// Exact when nothing is going on at the moment; otherwise it may count timers that end during the call, never
     /// fewer than are pending. A cancelled timer is gone at once, a fired one before its handler runs; a periodic one
-    /// stays until it is cancelled or returned. O(threads).
+    /// stays until it is cancelled or returned. O(threads * shards).
     #[must_use]
     pub fn pending(&self) -> usize {
         let pending: u64 = self
@@ -433,7 +433,7 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.wait_idle();
     }
 
-    /// Returns the statistics so far. O(threads + shards).
+    /// Returns the statistics so far. O(threads * shards).
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::of(&self.inner)

@@ -3,14 +3,14 @@
 use crate::support::breakable::Breakable;
 use crate::support::setup::{HOUR, ms, rate, recording, secs, set_of, wait_until};
 use crate::{DRIVES, arm, one_shard};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 use tickwheel::{
-    Clock, Drive, EngineState, Expired, Routing, ScheduleErrorKind, StopError, Time, Timer,
-    TurnError,
+    Clock, Drive, EngineState, Expired, Routing, ScheduleErrorKind, Shutdown, StopError, Time,
+    Timer, TurnError, WeakTimer,
 };
 
 #[test]
@@ -320,5 +320,68 @@ fn a_stop_while_a_shard_ends_by_a_failure_is_told_where_it_is() {
         assert!(timer.stop().is_ok());
         // The cell keeps the engine, which keeps the hook.
         std::mem::forget(cell);
+    }
+}
+
+/// A clock that stands, and while it is broken panics with a value whose destructor stops the engine.
+#[derive(Clone)]
+struct Bitter {
+    is_broken: Arc<AtomicBool>,
+    timer: Arc<OnceLock<WeakTimer<u64>>>,
+    answers: Sender<Result<usize, StopError>>,
+}
+
+impl Clock for Bitter {
+    fn now(&self) -> Time {
+        if self.is_broken.load(Ordering::SeqCst) {
+            let timer = self.timer.get().and_then(WeakTimer::upgrade).unwrap();
+            std::panic::panic_any(Stops {
+                timer: Arc::new(OnceLock::from(timer)),
+                answers: self.answers.clone(),
+            });
+        }
+        Time::ZERO
+    }
+}
+
+#[test]
+fn a_stop_from_what_a_clock_has_panicked_with_is_told_where_it_is() {
+    type Turn = fn(Timer<u64>);
+    let cases: [(Drive, Turn); 4] = [
+        // A point in time: no clock is read for it.
+        (Drive::Workers, |it| _ = it.schedule_key(Time::ZERO, 2)),
+        (Drive::Workers, |it| {
+            _ = it.drive_shard(0).map(|mut shard| shard.turn(Waker::noop()));
+        }),
+        (Drive::Manual, |it| _ = it.turn()),
+        (Drive::Manual, |it| {
+            _ = it.shutdown(Shutdown::FireAll, Duration::MAX);
+        }),
+    ];
+    for (number, (drive, turn)) in cases.into_iter().enumerate() {
+        let (answers, receiver) = channel();
+        let clock = Bitter {
+            is_broken: Arc::default(),
+            timer: Arc::default(),
+            answers,
+        };
+        let timer = one_shard()
+            .drive(drive)
+            .clock(clock.clone())
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
+        assert!(clock.timer.set(timer.downgrade()).is_ok());
+        clock.is_broken.store(true, Ordering::SeqCst);
+        // On a thread of its own: a call that waits for itself never returns.
+        let turning = timer.clone();
+        std::thread::spawn(move || turn(turning));
+        let answer = receiver.recv_timeout(secs(20));
+        assert_eq!(
+            answer,
+            Ok(Err(StopError::InsideHandler)),
+            "case {number}, {drive:?}"
+        );
+        clock.is_broken.store(false, Ordering::SeqCst);
+        assert!(timer.stop().is_ok());
     }
 }

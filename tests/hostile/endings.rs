@@ -241,6 +241,34 @@ fn an_engine_turned_by_hand_drains_what_is_due() {
     );
 }
 
+/// The stricter of the two modes counts, also for a shard that is at its end already.
+#[test]
+fn a_drain_by_hand_fires_the_rest_if_all_is_to_fire_meanwhile() {
+    let (running, runs) = channel();
+    let (let_go, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let builder = one_shard().drive(Drive::Manual);
+    let timer = builder
+        .build_with(move |expired: Expired<u64>| {
+            running.send(expired.payload).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        })
+        .unwrap();
+    arm(&timer, Duration::ZERO, 0);
+    arm(&timer, HOUR, 1);
+    let mode = Shutdown::Drain { until: Time::MAX };
+    let rest = std::thread::scope(|scope| {
+        let drain = scope.spawn(|| timer.shutdown(mode, Duration::MAX).unwrap());
+        assert_eq!(runs.recv_timeout(secs(20)), Ok(0));
+        // It asks, and does not wait.
+        let asked = timer.shutdown(Shutdown::FireAll, Duration::ZERO);
+        assert_eq!(asked, Err(StopError::TimedOut { shards: 1 }));
+        drop(let_go);
+        drain.join().unwrap()
+    });
+    assert_eq!((rest, runs.try_iter().collect()), (vec![], vec![1]));
+}
+
 /// A stop waits for the handler that runs, not for all that is due.
 #[test]
 fn a_stop_does_not_wait_for_a_long_turn() {

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, PanicReport,
-    Settings, StopError, Time, Timer, TimerTask, executor_fn,
+    Builder, Clock, Drive, EngineState, Executor, Expired, FixedTimer, LocalTimer, ManualClock,
+    PanicReport, Settings, Shutdown, StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// What bombs have in common.
@@ -242,6 +242,29 @@ fn a_clone_and_a_destructor_that_both_panic_end_no_timer() {
     assert!(kept.won() && timer.stop().unwrap().is_empty());
 }
 
+/// Its call is left out and the timer returned, as if its next period had come; the other one fires.
+#[test]
+fn a_shutdown_that_fires_ends_beside_a_timer_whose_clones_panic() {
+    for drive in DRIVES {
+        let fuse = Fuse::new(false, 1);
+        let timer = one_shard()
+            .drive(drive)
+            .build_with(|_: Expired<Bomb>| ())
+            .unwrap();
+        timer
+            .schedule_periodic(HOUR, rate(HOUR), fuse.bomb())
+            .unwrap();
+        arm(&timer, 2 * HOUR, fuse.bomb());
+        let rest = timer.shutdown(Shutdown::FireAll, secs(20)).unwrap();
+        let stats = timer.stats();
+        assert_eq!(
+            (rest.len(), stats.fired(), stats.panics()),
+            (1, 1, 1),
+            "{drive:?}"
+        );
+    }
+}
+
 #[test]
 fn handler_and_hook_and_logger_panic_and_the_others_fire() {
     for drive in DRIVES {
@@ -249,6 +272,8 @@ fn handler_and_hook_and_logger_panic_and_the_others_fire() {
         let (hook, (fired, log)) = (Arc::clone(&told), Fired::pair());
         let timer = one_shard()
             .drive(drive)
+            // It stands: all timers have one tick, and fire in their order.
+            .clock(ManualClock::new())
             .on_panic(move |report| {
                 hook.lock().unwrap().push(report.clone());
                 panic!("the hook");
@@ -306,6 +331,7 @@ fn a_refused_timer_whose_payload_panics_when_dropped_costs_no_other() {
     wait_until("all came back", || back.lock().unwrap().len() == 20);
     assert_eq!(set_of(back.lock().unwrap().drain(..)), (0..20).collect());
     wait_until("all panics are counted", || timer.stats().panics() == 20);
+    assert_eq!(timer.stats().refused_by_executor(), 20);
     assert!(timer.stop().unwrap().is_empty());
 }
 

@@ -32,7 +32,8 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// # Errors
     ///
-    /// If the engine has workers, is stopped, or the call comes from a handler.
+    /// If the engine has workers, is stopped, or the call comes from a handler; and if a shard has ended by a panic in
+    /// this turn, after the turns of the others.
     pub fn turn(&self) -> Result<usize, TurnError> {
         let inner = &*self.inner;
         if !matches!(inner.drive, Drive::Manual) {
@@ -45,10 +46,9 @@ impl<T: Send + 'static> Timer<T> {
                 Err(TurnError::Failed { .. }) => continue,
                 borrowed => borrowed?,
             };
-            let turned = contain::call(|| {
-                let _inside = inner.seats[number].enter();
-                shard.fire_until(inner, None)
-            });
+            let inside = inner.seats[number].enter();
+            let turned = contain::call(|| shard.fire_until(inner, None));
+            drop(inside);
             match turned {
                 Ok(turned) => {
                     fired += turned;

@@ -94,10 +94,9 @@ impl<T: Send + 'static> DrivenShard<T> {
         engine.seats[number].set_waker(waker);
         let mut shard = engine.borrow(number)?;
         shard.wake = self.wake;
-        let turned = contain::call(|| {
-            let _inside = engine.seats[number].enter();
-            worker::turn_driven(engine, &mut shard)
-        });
+        let inside = engine.seats[number].enter();
+        let turned = contain::call(|| worker::turn_driven(engine, &mut shard));
+        drop(inside);
         match turned {
             Ok(pause) => {
                 engine.give_back(shard);

@@ -84,6 +84,7 @@ impl<T> Inner<T> {
         mut state: MutexGuard<'_, State<ShardWorker<T>, Unfired<T>>>,
         phase: EnginePhase,
     ) {
+        let is_news = self.status.phase() < phase;
         self.status.set(phase);
         self.stop_if_ended(&state);
         self.seats.iter().for_each(|seat| seat.set_driven(false));
@@ -92,23 +93,29 @@ impl<T> Inner<T> {
         let idle: Vec<_> = without.filter_map(Berth::take).collect();
         self.berths.notify();
         drop(state);
-        self.request_turns();
-        // Also those that have announced no sleep: a driver comes once more, and is told.
-        self.seats.iter().for_each(|seat| _ = seat.wake());
+        // Before the wakers are called, which may stop the engine, too, and would wait for what is in hand here.
         idle.into_iter().for_each(|shard| self.end_here(shard));
+        if is_news {
+            self.request_turns();
+            // Also those that have announced no sleep: a driver comes once more, and is told.
+            self.seats.iter().for_each(|seat| _ = seat.wake());
+        }
     }
 
     /// Ends a shard that has no thread on this one, as the engine's phase says.
     pub(super) fn end_here(&self, mut shard: ShardWorker<T>) {
+        let number = shard.shard;
+        let inside = self.seats[number].enter();
         let driven = contain::call(|| {
-            let _inside = self.seats[shard.shard].enter();
-            match self.status.phase() {
-                EnginePhase::Firing => drop(shard.fire_until(self, Some(u64::MAX))),
-                EnginePhase::Draining => drop(shard.fire_until(self, None)),
-                _ => {}
+            if self.status.is(EnginePhase::Draining) {
+                shard.fire_until(self, None);
+            }
+            // Perhaps since a moment ago.
+            if self.status.is(EnginePhase::Firing) {
+                shard.fire_until(self, Some(u64::MAX));
             }
         });
-        let number = shard.shard;
+        drop(inside);
         self.end_shard(shard, driven);
         self.berths.let_go(number);
     }
@@ -161,19 +168,19 @@ impl<T: Send + 'static> Inner<T> {
     fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
         let number = shard.shard;
         let (hooks, seat) = (&engine.hooks, &engine.seats[number]);
-        worker::pin(&shard);
         let inside = seat.enter();
+        worker::pin(&shard);
         hooks::tell("the start hook", hooks.worker_start.as_ref(), &number);
         drop(inside);
         let tell_stop = || hooks::tell("the stop hook", hooks.worker_stop.as_ref(), &number);
         let driven = loop {
-            let driven = contain::call(|| {
-                let _inside = seat.enter();
-                worker::drive(&engine, &mut shard)
-            });
+            let inside = seat.enter();
+            let driven = contain::call(|| worker::drive(&engine, &mut shard));
+            drop(inside);
             match driven {
                 Ok(true) => match engine.lend(shard) {
                     Some(back) => {
+                        let _inside = seat.enter();
                         shard = back;
                         worker::pin(&shard);
                     }

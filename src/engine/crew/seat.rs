@@ -72,7 +72,8 @@ impl Seat {
         self.failure.get()
     }
 
-    /// Marks the calling thread as the one that turns or ends the shard, until the answer is dropped.
+    /// Marks the calling thread as the one that turns or ends the shard, until the answer is dropped: after a panic has
+    /// been caught, because what it carries is the user's, too.
     pub(super) fn enter(&self) -> Inside<'_> {
         // ORDERING: Relaxed, here and below: a thread asks for its own number only, which it has written itself.
         let before = self.turned_by.swap(thread::number(), Ordering::Relaxed);

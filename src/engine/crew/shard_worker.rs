@@ -22,7 +22,7 @@ use crate::shard::counters::Counters;
 use crate::shard::{Fired, Turn};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
-use crate::types::{Budget, Expired, Unfired};
+use crate::types::{Budget, Expired, RawKey, Unfired};
 
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
@@ -68,14 +68,11 @@ impl<T> ShardWorker<T> {
     ) -> Turn {
         let mut fires = 0;
         let mut turn = self.owner.begin_turn(tick, budget, resumed);
-        // A hook for slow handlers needs the start of each call, and how late it makes later ones.
-        let every = if inner.hooks.slow.is_some() {
-            1
-        } else {
-            FIRES_PER_CLOCK_READ
-        };
+        // A hook for slow handlers needs the start of each call, also of the first one, before which the inbox was
+        // drained, and how late it makes later ones.
+        let is_timed = inner.hooks.slow.is_some();
         loop {
-            if fires > 0 && fires % every == 0 {
+            if is_timed || fires > 0 && fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.source.now();
             }
             let Some(fired) = self.owner.next_fired(&mut turn) else {
@@ -93,7 +90,7 @@ impl<T> ShardWorker<T> {
                 break;
             }
         }
-        self.handle_wake_batch(inner);
+        self.handle_wake_batch(inner, now);
         let turn = self.owner.finish_turn(turn, budget);
         if turn.more && fires > 0 {
             events::turn_was_cut_short(self.shard, fires);
@@ -112,7 +109,7 @@ impl<T> ShardWorker<T> {
         fired: Fired<T>,
         now: Time,
     ) {
-        self.handle_wake_batch(inner);
+        self.handle_wake_batch(inner, now);
         if let Some(fired) = self.owner.confirm(turn, fired) {
             let expired = self.owner.expired(fired, &inner.rate, now);
             self.handle(inner, expired, now);
@@ -154,13 +151,11 @@ impl<T> Inner<T> {
 }
 
 impl<T> ShardWorker<T> {
-    /// Runs the handler for a timer that has fired at `now`; for a waker, later in this turn, unless a hook wants to
-    /// know how long each takes.
+    /// Runs the handler for a timer that has fired at `now`, or calls its waker; that later in this turn, unless a hook
+    /// wants to know how long each takes.
     #[inline]
     pub(super) fn handle_in_turn(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
-        let wakers = inner.wakers.as_ref();
-        let Some(wakers) = wakers.filter(|_| inner.hooks.slow.is_none()) else {
-            // Here the wake batch is always empty.
+        let Some(wakers) = inner.wakers.as_ref() else {
             return self.handle(inner, expired, now);
         };
         let Expired {
@@ -175,12 +170,15 @@ impl<T> ShardWorker<T> {
                 // Its data is where the task probably lies that it wakes.
                 prefetch(waker.data());
                 if self.wake_batch.len() == WAKE_BATCH {
-                    self.handle_wake_batch(inner);
+                    self.handle_wake_batch(inner, now);
                 }
                 self.wake_batch.push((waker, key.to_raw()));
+                if inner.hooks.slow.is_some() {
+                    self.handle_wake_batch(inner, now);
+                }
             }
             Err(payload) => {
-                self.handle_wake_batch(inner);
+                self.handle_wake_batch(inner, now);
                 self.handle(
                     inner,
                     Expired {
@@ -196,18 +194,19 @@ impl<T> ShardWorker<T> {
         }
     }
 
-    /// Calls the wakers of the wake batch.
+    /// Calls the wakers of the wake batch: one, at `now`, if a hook wants to know how long it takes.
     #[inline]
-    pub(super) fn handle_wake_batch(&mut self, inner: &Inner<T>) {
+    pub(super) fn handle_wake_batch(&mut self, inner: &Inner<T>, now: Time) {
         for (waker, key) in self.wake_batch.drain(..) {
-            if let Err(message) = contain::call(|| (self.wake)(waker)) {
-                let report = PanicReport {
-                    shard: self.shard,
-                    key,
-                    message,
-                };
-                panicked(inner, &self.owner.handle.counters, report);
-            }
+            let outcome = contain::call(|| (self.wake)(waker));
+            called(
+                inner,
+                &self.owner.handle.counters,
+                self.shard,
+                key,
+                outcome,
+                now,
+            );
         }
     }
 
@@ -229,31 +228,37 @@ impl<T> ShardWorker<T> {
         // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
         // as it is with a thread that panics. The engine's state is not touched by handlers.
         let outcome = contain::call(|| handler(inner, expired));
-        let watched = inner.hooks.slow.as_ref().map(|(threshold, hook)| {
-            let took = inner.source.now() - now;
-            counters.handler_time.record(saturating_ns(took));
-            (took, *threshold, hook)
-        });
-        if let Err(message) = outcome {
-            panicked(
-                inner,
-                counters,
-                PanicReport {
-                    shard,
-                    key: key.to_raw(),
-                    message,
-                },
-            );
-        }
-        if let Some((took, _, hook)) = watched.filter(|(took, threshold, _)| took >= threshold) {
-            let slow = SlowHandler {
-                shard,
-                key: key.to_raw(),
-                took,
-            };
-            events::handler_was_slow(&slow);
-            hooks::tell("the hook for slow handlers", Some(hook), &slow);
-        }
+        called(inner, counters, shard, key.to_raw(), outcome, now);
+    }
+}
+
+/// Counts and tells a call's panic, and how long it took since `now` if a hook wants to know.
+#[inline]
+fn called<T>(
+    inner: &Inner<T>,
+    counters: &Counters,
+    shard: usize,
+    key: RawKey,
+    outcome: Result<(), String>,
+    now: Time,
+) {
+    let watched = inner.hooks.slow.as_ref().map(|(threshold, hook)| {
+        let took = inner.source.now() - now;
+        counters.handler_time.record(saturating_ns(took));
+        (took, *threshold, hook)
+    });
+    if let Err(message) = outcome {
+        let report = PanicReport {
+            shard,
+            key,
+            message,
+        };
+        panicked(inner, counters, report);
+    }
+    if let Some((took, _, hook)) = watched.filter(|(took, threshold, _)| took >= threshold) {
+        let slow = SlowHandler { shard, key, took };
+        events::handler_was_slow(&slow);
+        hooks::tell("the hook for slow handlers", Some(hook), &slow);
     }
 }
 

@@ -5,13 +5,14 @@ use crate::support::breakable::Breakable;
 use crate::support::ledger::{Ends, Ledger};
 use crate::support::setup::{HOUR, Setup, ms, one_shard, recording, secs, stress, us, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Timer, TurnError,
+    DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Timer, TimerTask,
+    TurnError, WeakTimer,
 };
 
 /// Counts its calls, and unparks a thread.
@@ -270,21 +271,32 @@ fn a_driven_shard_wakes_futures_by_the_function_it_was_given() {
         GIVEN.fetch_add(1, Ordering::SeqCst);
         drop(waker);
     }
-    let timer = one_shard().build().unwrap();
-    let mut shard = timer.drive_shard(0).unwrap().wake_by(count);
-    let bell = Bell::new();
-    let waker = Waker::from(Arc::clone(&bell));
-    let mut sleeps = [us(100); 3].map(|delay| timer.sleep(delay));
-    for sleep in &mut sleeps {
-        let polled = sleep.poll_sleep(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
+    // Also if each call is timed.
+    let timed = one_shard().on_slow_handler(Duration::ZERO, |_| ());
+    for (builder, times) in [(one_shard(), 0), (timed, 3)] {
+        GIVEN.store(0, Ordering::SeqCst);
+        let handler = |_: Expired<TimerTask>| panic!("futures need no handler");
+        let timer = builder.build_with(handler).unwrap();
+        let mut shard = timer.drive_shard(0).unwrap().wake_by(count);
+        let bell = Bell::new();
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut sleeps = [us(100); 3].map(|delay| timer.sleep(delay));
+        for sleep in &mut sleeps {
+            let polled = sleep.poll_sleep(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        turn_until(&mut shard, || sleeps.iter().all(|sleep| sleep.is_elapsed()));
+        assert_eq!(
+            (GIVEN.load(Ordering::SeqCst), bell.0.load(Ordering::SeqCst)),
+            (3, 0)
+        );
+        let stats = timer.stats();
+        assert_eq!(
+            (stats.shards[0].handler_time.count(), stats.panics()),
+            (times, 0)
+        );
+        timer.stop().unwrap();
     }
-    turn_until(&mut shard, || sleeps.iter().all(|sleep| sleep.is_elapsed()));
-    assert_eq!(
-        (GIVEN.load(Ordering::SeqCst), bell.0.load(Ordering::SeqCst)),
-        (3, 0)
-    );
-    timer.stop().unwrap();
 }
 
 #[test]
@@ -598,6 +610,35 @@ fn a_driver_is_told_of_a_shutdown() {
             assert!(called, "round {round}: nobody told a driver of {mode:?}");
             assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
         }
+    }
+}
+
+/// As an executor's does that runs the task of a driver in the call, and the task ends the engine for good.
+#[test]
+fn a_waker_that_is_told_of_a_stop_may_stop_the_engine() {
+    struct Stops(WeakTimer<u64>, Sender<usize>);
+    impl Wake for Stops {
+        fn wake(self: Arc<Self>) {
+            if let Some(timer) = self.0.upgrade() {
+                self.1.send(timer.stop().unwrap().len()).unwrap();
+            }
+        }
+    }
+    for mode in [Shutdown::ReturnUnfired, Shutdown::FireAll] {
+        let (timer, fired) = recording(one_shard());
+        let (tell, told) = channel();
+        let waker = Waker::from(Arc::new(Stops(timer.downgrade(), tell)));
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(HOUR, 1).unwrap();
+        while shard.turn(&waker).unwrap() == Some(Duration::ZERO) {}
+        // On a thread of its own: a call that waits for itself never returns.
+        let stopping = timer.clone();
+        let stopping = std::thread::spawn(move || stopping.shutdown(mode, Duration::MAX));
+        wait_until("it has stopped", || stopping.is_finished());
+        let returned = stopping.join().unwrap().unwrap().len();
+        let ends = fired.len() + returned + told.try_iter().sum::<usize>();
+        assert_eq!(ends, 1, "{mode:?}");
+        assert_eq!(shard.turn(&waker), Err(TurnError::Stopped));
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::support::setup::{HOUR, ms, one_shard, recording, secs, us, wait_until};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use tickwheel::{Expired, IdleStrategy, Key, ManualClock, Routing};
+use tickwheel::{Drive, Expired, IdleStrategy, Key, ManualClock, Routing};
 
 const IDLE: [IdleStrategy; 3] = [
     IdleStrategy::Park,
@@ -87,4 +87,26 @@ fn every_shard_is_idle_before_wait_idle_returns() {
         }
     }
     assert!(timer.stop().unwrap().is_empty());
+}
+
+/// A turn that reads a full inbox first takes longer than its one call, which does nothing.
+#[test]
+fn the_time_of_a_handler_is_without_that_of_the_inbox() {
+    let is_apart = |_| {
+        let timer = one_shard()
+            .drive(Drive::Manual)
+            .on_slow_handler(HOUR, |_| ())
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
+        timer.schedule_key(Duration::ZERO, 0).unwrap();
+        for id in 0..100_000 {
+            timer.schedule_key(HOUR, id).unwrap();
+        }
+        let start = Instant::now();
+        assert_eq!(timer.turn(), Ok(1));
+        let turn = start.elapsed();
+        timer.stats().shards[0].handler_time.max() < turn / 4
+    };
+    // The thread may be kept waiting in the call, but not each time.
+    assert!((0..5).any(is_apart));
 }
