@@ -180,13 +180,15 @@ fn never_behind_wherever_a_preemption_falls() {
     }
 }
 
+/// What a counter shows, from what it was at some moment and what it ought to be.
+type Shown = fn(u64, u64) -> u64;
+
 /// A machine whose counter goes another way from some moment on.
 struct Unsteady<'a> {
     world: &'a World,
     /// The counter at that moment.
     since: u64,
-    /// What the counter shows, from that moment's and what it ought to be.
-    shown: fn(u64, u64) -> u64,
+    shown: Shown,
 }
 
 impl Source for Unsteady<'_> {
@@ -202,7 +204,7 @@ impl Source for Unsteady<'_> {
 /// At a tenth of its pace, and at little more than half of it, which the rate's margin does not hide.
 #[test]
 fn a_counter_that_becomes_slow_is_given_up() {
-    let slow: [(fn(u64, u64) -> u64, _); 2] = [
+    let slow: [(Shown, _); 2] = [
         (|since, counter| since + (counter - since) / 10, 100),
         (|since, counter| since + (counter - since) * 6 / 10, 100_000),
     ];
@@ -231,8 +233,7 @@ fn a_counter_that_becomes_slow_is_given_up() {
 
 #[test]
 fn a_counter_that_stands_or_goes_back_while_the_rate_is_measured_is_never_used() {
-    let ways: [fn(u64, u64) -> u64; 2] =
-        [|since, _| since, |_, counter| counter.wrapping_sub(1 << 40)];
+    let ways: [Shown; 2] = [|since, _| since, |_, counter| counter.wrapping_sub(1 << 40)];
     for shown in ways {
         let (world, calibration) = (World::new(1000, 0, None), Calibration::new());
         let anchor = Cell::new(Anchor::NONE);
