@@ -213,4 +213,11 @@ fn the_boot_clock_drives_an_engine() {
     let begun = Instant::now();
     timer.schedule(5 * MS, ()).unwrap();
     assert!(is_done.recv().unwrap() - begun >= 5 * MS);
+    // Sleeps count no suspended time, so none is longer than a second.
+    let builder = Settings::new().clock(BootClock::new());
+    let mut timer: EventLoopTimer<()> = builder.build_with_waker(|| ()).unwrap();
+    timer.schedule(timer.now(), HOUR, ()).unwrap();
+    assert_eq!(timer.poll_timeout(timer.now()), Some(secs(1)));
+    let counts = cfg!(any(target_os = "linux", windows));
+    assert_eq!(BootClock::counts_suspended_time(), counts);
 }

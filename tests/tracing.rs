@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 use tickwheel::{
-    Budget, Builder, Clock, Drive, Expired, ManualClock, ScheduleErrorKind, Time, Timer,
-    executor_fn,
+    Budget, Builder, Clock, Drive, Expired, LocalTimer, ManualClock, ScheduleErrorKind, Time,
+    Timer, executor_fn,
 };
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
@@ -123,13 +123,14 @@ type Case = (Level, &'static str, fn() -> Fields);
 
 /// Level and message of each event, and what brings it about.
 #[rustfmt::skip]
-const EVENTS: [Case; 6] = [
+const EVENTS: [Case; 7] = [
     (Level::DEBUG, "a timer was refused", refuses),
     (Level::ERROR, "a handler panicked", panics),
     (Level::DEBUG, "a turn used its budget up", uses_its_budget_up),
     (Level::WARN, "a handler held its shard up", is_slow),
     (Level::DEBUG, "the executor gave an expired timer back", is_refused_by_an_executor),
     (Level::ERROR, "a worker panicked and has ended", ends_a_shard),
+    (Level::ERROR, "the destructor of a timer's payload panicked: no luck", panics_when_dropped),
 ];
 
 #[test]
@@ -223,6 +224,19 @@ fn ends_a_shard() -> Fields {
     while timer.turn().is_ok() {}
     assert_eq!(timer.stop().unwrap().len(), 1);
     vec![("shard", "0".into()), ("panic", "the clock".into())]
+}
+
+fn panics_when_dropped() -> Fields {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("no luck");
+        }
+    }
+    let mut timer = LocalTimer::new(ms(1)).unwrap();
+    timer.schedule(Time::ZERO, HOUR, Bomb).unwrap();
+    timer.clear();
+    vec![]
 }
 
 #[test]

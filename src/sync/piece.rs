@@ -105,3 +105,22 @@ impl<T: ?Sized> Drop for Piece<T> {
         }
     }
 }
+
+#[cfg(all(test, feature = "threads", target_os = "linux", not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    /// Where each has pages of its own, all of them begin with one.
+    #[test]
+    fn small_pieces_share_pages() {
+        let begins_a_page = |words| {
+            let pieces: Vec<_> = (0..64_u64)
+                .filter_map(|n| Piece::filled(words, n))
+                .collect();
+            let addresses = pieces.iter().map(|piece| piece.as_ptr().addr());
+            addresses.filter(|it| it % pages::size() == 0).count()
+        };
+        assert_eq!(begins_a_page(pages::size() / 8), 64);
+        assert!(begins_a_page(8) < 64);
+    }
+}

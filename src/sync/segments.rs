@@ -270,6 +270,12 @@ mod tests {
         }
     }
 
+    #[derive(Default)]
+    struct Word(#[expect(dead_code, reason = "only its size counts")] u64);
+
+    // SAFETY: zero is a number.
+    unsafe impl Zeroable for Word {}
+
     #[test]
     fn the_second_of_two_threads_gives_its_segment_back() {
         let segments = Segments::<Counted>::new();
@@ -278,6 +284,30 @@ mod tests {
         assert_eq!(DROPS.get(), segment_len(0), "the second one's slots");
         drop(segments);
         assert_eq!(DROPS.get(), 2 * segment_len(0));
+    }
+
+    /// One for which there was no memory when other threads had found some for a later one.
+    #[test]
+    fn a_segment_that_is_missing_hides_no_later_one() {
+        let segments = Segments::<Counted>::new();
+        for segment in [0, 2] {
+            assert!(segments.install(segment).is_some());
+        }
+        let mut visited = Vec::new();
+        segments.for_each(MAX_SLOTS, |index, _| visited.push(locate(index)));
+        let slots = |segment| (0..segment_len(segment)).map(move |offset| (segment, offset));
+        assert!(visited.into_iter().eq(slots(0).chain(slots(2))));
+    }
+
+    #[test]
+    fn reserved_slots_are_there_and_counted() {
+        let segments = Segments::<Word>::new();
+        assert_eq!(segments.allocated_bytes(), 0);
+        for (end, slots) in [(0, 64), (65, 192), (192, 192), (193, 448)] {
+            segments.reserve(end);
+            assert_eq!(segments.allocated_bytes(), slots * 8);
+            assert!(segments.get(slots as u32 - 1).is_some());
+        }
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl TickRate {
     /// `slack` after it, or until `next` itself.
     #[inline]
     pub(crate) fn with_slack(&self, next: Time, slack: Duration) -> Time {
-        if next == Time::MAX || slack.is_zero() {
+        if slack.is_zero() {
             return next;
         }
         self.start_of(self.current(next.saturating_add(slack)))

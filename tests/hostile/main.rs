@@ -31,9 +31,15 @@ mod panics;
 mod processes;
 mod reentrant;
 
+use std::cell::Cell;
 use std::sync::Once;
 use std::time::Duration;
 use tickwheel::{Builder, Drive, Timer};
+
+thread_local! {
+    /// The errors that this thread was to log.
+    static ERRORS: Cell<u32> = const { Cell::new(0) };
+}
 
 struct PanickingLogger;
 
@@ -43,6 +49,7 @@ impl log::Log for PanickingLogger {
     }
 
     fn log(&self, record: &log::Record<'_>) {
+        ERRORS.set(ERRORS.get() + u32::from(record.level() == log::Level::Error));
         panic!("the logger, asked to say: {}", record.args());
     }
 

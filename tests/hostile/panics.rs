@@ -1,7 +1,7 @@
 //! Panics wherever the engine runs code of the user's.
 
 use crate::support::setup::{Fired, HOUR, ms, rate, secs, set_of, wait_until};
-use crate::{DRIVES, arm, install_logger, one_shard};
+use crate::{DRIVES, ERRORS, arm, install_logger, one_shard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -160,6 +160,8 @@ fn with_the_rest_of_a_drain(fuse: &Arc<Fuse>) {
 }
 
 fn with_their_thread(fuse: &Arc<Fuse>) {
+    install_logger();
+    let before = ERRORS.get();
     let mut local = LocalTimer::new(ms(1)).unwrap();
     let mut fixed = FixedTimer::with_delay(ms(1));
     for n in 1..=10 {
@@ -171,6 +173,8 @@ fn with_their_thread(fuse: &Arc<Fuse>) {
             local.clear();
             fixed.clear();
             assert!(local.is_empty() && fixed.is_empty() && fuse.drops() == 6);
+            let logged = ERRORS.get() - before;
+            assert!(logged == 6 || cfg!(feature = "tracing"), "{logged} of 6");
         }
     }
 }

@@ -159,7 +159,7 @@ impl Calibration {
             return rate;
         }
         let exact = (u128::from(passed) << 32) / u128::from(counts).max(1);
-        let rate = u64::try_from(exact + exact / u128::from(MARGIN) + 1).unwrap_or(BROKEN);
+        let rate = u64::try_from(exact + exact / u128::from(MARGIN)).unwrap_or(BROKEN);
         // A counter of less than 100 MHz or more than 100 GHz is not what it seems.
         let rate = if (1 << 32) / 100 < rate && rate < 10 << 32 {
             rate
@@ -179,8 +179,8 @@ impl Calibration {
     /// Stops trusting the counter for good, if what it gives from this anchor lies behind a reading of the clock.
     fn distrust_if_behind(&self, anchor: Anchor, counter: u64, nanos: u64) {
         let counts = counter.wrapping_sub(anchor.counter);
-        // Not over long times: the product must fit.
-        if anchor.window > 0 && counts < anchor.window * 1000 {
+        // Not over long times: the product must fit. Nor from an anchor that does not serve, whose window is zero.
+        if counts < anchor.window * 1000 {
             let computed = anchor.nanos + ((counts * anchor.rate) >> 32);
             if computed + TOLERANCE_NS < nanos {
                 crate::contain::warn(format_args!(

@@ -107,6 +107,8 @@ fn never_behind_however_the_clock_is_slewed() {
             world.pace.set(pace);
             never_behind(&world, &calibration, 37, 91);
         }
+        // A thread may have nothing to schedule for hours.
+        never_behind(&world, &calibration, 3, 3_600_000_000_000);
         assert!(!calibration.is_broken());
     }
 }
@@ -178,36 +180,75 @@ fn never_behind_wherever_a_preemption_falls() {
     }
 }
 
+/// What a counter shows, from what it was at some moment and what it ought to be.
+type Shown = fn(u64, u64) -> u64;
+
+/// A machine whose counter goes another way from some moment on.
+struct Unsteady<'a> {
+    world: &'a World,
+    /// The counter at that moment.
+    since: u64,
+    shown: Shown,
+}
+
+impl Source for Unsteady<'_> {
+    fn counter(&self) -> u64 {
+        (self.shown)(self.since, self.world.counter())
+    }
+
+    fn nanos(&self) -> u64 {
+        self.world.nanos()
+    }
+}
+
+/// At a tenth of its pace, and at little more than half of it, which the rate's margin does not hide.
 #[test]
-fn a_counter_that_stands_still_is_given_up() {
-    struct Stuck<'a>(&'a World, Cell<Option<u64>>);
-    impl Source for Stuck<'_> {
-        fn counter(&self) -> u64 {
-            let counter = self.0.counter();
-            // A tenth of its pace.
-            self.1
-                .get()
-                .map_or(counter, |stuck| stuck + (counter - stuck) / 10)
+fn a_counter_that_becomes_slow_is_given_up() {
+    let slow: [(Shown, _); 2] = [
+        (|since, counter| since + (counter - since) / 10, 100),
+        (|since, counter| since + (counter - since) * 6 / 10, 100_000),
+    ];
+    for (shown, apart) in slow {
+        let (world, calibration) = (World::new(1000, 0, None), Calibration::new());
+        never_behind(&world, &calibration, 200, 100_000);
+        let anchor = Cell::new(Anchor::NONE);
+        calibration.now(&anchor, &world);
+        let unsteady = Unsteady {
+            world: &world,
+            since: world.counter(),
+            shown,
+        };
+        for _ in 0..10_000 {
+            calibration.now(&anchor, &unsteady);
+            world.pass(apart);
         }
-        fn nanos(&self) -> u64 {
-            self.0.nanos()
+        assert!(calibration.is_broken());
+        let before = world.clock_now();
+        assert!(
+            calibration.now(&anchor, &unsteady) + 1 >= before,
+            "every reading is the clock's now"
+        );
+    }
+}
+
+#[test]
+fn a_counter_that_stands_or_goes_back_while_the_rate_is_measured_is_never_used() {
+    let ways: [Shown; 2] = [|since, _| since, |_, counter| counter.wrapping_sub(1 << 40)];
+    for shown in ways {
+        let (world, calibration) = (World::new(1000, 0, None), Calibration::new());
+        let anchor = Cell::new(Anchor::NONE);
+        calibration.now(&anchor, &world);
+        let unsteady = Unsteady {
+            world: &world,
+            since: world.counter(),
+            shown,
+        };
+        for _ in 0..200 {
+            let before = world.clock_now();
+            let now = calibration.now(&anchor, &unsteady);
+            assert!(now + 1 >= before, "{now} is behind {before}");
+            world.pass(100_000);
         }
+        assert!(calibration.is_broken());
     }
-    let world = World::new(1000, 0, None);
-    let calibration = Calibration::new();
-    never_behind(&world, &calibration, 200, 100_000);
-    let stuck = Stuck(&world, Cell::new(None));
-    let anchor = Cell::new(Anchor::NONE);
-    calibration.now(&anchor, &stuck);
-    stuck.1.set(Some(stuck.counter()));
-    for _ in 0..10_000 {
-        calibration.now(&anchor, &stuck);
-        world.pass(100);
-    }
-    assert!(calibration.is_broken());
-    let before = world.clock_now();
-    assert!(
-        calibration.now(&anchor, &stuck) + 1 >= before,
-        "every reading is the clock's now"
-    );
 }
