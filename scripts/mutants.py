@@ -39,6 +39,8 @@ JUDGED = ROOT / "scripts/mutants/survivors.tsv"
 CORES = os.cpu_count() or 1
 # How a type prints itself is nobody's business but the reader's.
 UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
+# Its tests, and what the models are made of.
+NOT_THE_LIBRARY = re.compile(r"/tests\.rs:|/loom-tests/|tests::")
 # Mutants of one program.
 MOST = 1200
 # Survivors meet each test, and most of the time goes into the few long ones.
@@ -219,7 +221,7 @@ def listed(rooms):
     sources, functions, names, number = {}, {}, collections.Counter(), 0
     for row in rows:
         path, name = row["file"], re.sub(r":\d+:\d+:", ":", row["name"], count=1)
-        if path.endswith("tests.rs") or UNTRIED.search(row["name"]) or not row.get("function"):
+        if not row.get("function") or UNTRIED.search(row["name"]) or NOT_THE_LIBRARY.search(name):
             continue
         names[name] += 1
         if names[name] > 1:
