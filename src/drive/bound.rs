@@ -169,6 +169,7 @@ mod tests {
     use super::*;
     use crate::drive::Driver;
     use crate::drive::Fate;
+    use crate::drive::turn::Deferred;
     use crate::wheel::{AnyWheel, Hierarchical, Wheel};
     use alloc::vec::Vec;
     use core::cell::Cell;
@@ -326,6 +327,33 @@ mod tests {
                 },
                 "{left} left, {looks} looks"
             );
+        }
+    }
+
+    #[test]
+    fn deferred_entries_are_looked_at_again_when_there_are_twice_as_many() {
+        let count = 2 * ZOMBIE_FLOOR as usize;
+        let mut store = Marks::of(count);
+        let mut deferred = Deferred::default();
+        let defer_all = |deferred: &mut Deferred| {
+            for index in 0..count as u32 {
+                let entry = Entry {
+                    deadline: FAR,
+                    index,
+                    mark: 9,
+                };
+                assert!(deferred.push(entry));
+            }
+        };
+        defer_all(&mut deferred);
+        for _ in 0..3 {
+            assert_eq!(deferred.remove_dead(&store), 0);
+        }
+        assert_eq!(store.looks.get(), count, "they are looked at once");
+        store.marks.fill(10);
+        defer_all(&mut deferred);
+        for removed in [2 * count, 0] {
+            assert_eq!(deferred.remove_dead(&store), removed);
         }
     }
 

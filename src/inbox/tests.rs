@@ -40,18 +40,19 @@ fn inbox() -> (Reader, Arc<Inbox>, Writer) {
     (reader, inbox, Writer::default())
 }
 
-/// Pushes and drains a thousand messages a round, beside a producer that is stopped between its `prepare` and its
+/// Pushes and drains so many messages a round, beside a producer that is stopped between its `prepare` and its
 /// message; how many blocks that took.
-fn blocks_of_rounds(rounds: u64) -> usize {
+fn blocks_of_rounds(rounds: u64, messages: u64) -> usize {
     let (mut reader, inbox, writer) = inbox();
     let (mut blocks, stopped) = (HashSet::new(), Writer::default());
     push(&inbox, &stopped, 1 << 40);
     assert_eq!(drain(&mut reader), [1 << 40]);
     for round in 0..rounds {
-        let words = round * 1000..(round + 1) * 1000;
+        let words = round * messages..(round + 1) * messages;
         blocks.extend(words.clone().filter_map(|word| push(&inbox, &writer, word)));
         assert_eq!(drain(&mut reader), words.collect::<Vec<_>>());
-        assert!(reader.open_blocks() <= 2, "one block for each of the two");
+        let open = reader.open_blocks();
+        assert!((1..=2).contains(&open), "{open} blocks for the two");
     }
     push(&inbox, &stopped, 1 << 40 | 1);
     assert_eq!(
@@ -59,16 +60,22 @@ fn blocks_of_rounds(rounds: u64) -> usize {
         [1 << 40 | 1],
         "it goes on where it stopped"
     );
+    let late = Writer::default();
+    let begun = (0..9).filter(|word| push(&inbox, &late, *word).is_some());
+    assert_eq!(begun.count(), 2, "a thread begins with a small block");
     blocks.len()
 }
 
 #[test]
 fn blocks_are_used_again_also_under_a_foreign_guard() {
-    assert!(blocks_of_rounds(500) < 250);
+    // Without reuse so many messages take 126 blocks or more.
+    let blocks = || [blocks_of_rounds(250, 1000), blocks_of_rounds(8, 40_000)];
+    let alone = blocks();
     // Another crate of the process holds a guard of the collector that `crossbeam-epoch` shares between its users.
     let theirs = crossbeam_epoch::pin();
-    assert!(blocks_of_rounds(500) < 250);
+    let all = [alone, blocks()].concat();
     drop(theirs);
+    assert!(all.iter().all(|blocks| *blocks < 100), "{all:?}");
 }
 
 #[test]
@@ -124,6 +131,19 @@ fn an_inbox_frees_its_blocks_once() {
                 drop(reader);
             }
         }
+    }
+}
+
+#[test]
+fn a_writer_owns_its_block_until_the_first_message() {
+    let (_reader, inbox, writer) = inbox();
+    for is_known in [false, true] {
+        inbox.prepare(&writer).unwrap();
+        if is_known {
+            push(&inbox, &writer, 1);
+        }
+        assert_eq!(writer.take_fresh().is_some(), !is_known);
+        assert_eq!(writer.is_ready(), is_known);
     }
 }
 

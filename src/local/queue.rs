@@ -82,14 +82,14 @@ impl Queue {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, node: u32) -> bool {
-        let more = node as usize + 1 - self.links.len();
-        let has_room = self.links.try_reserve(more).is_ok();
+        let nodes = node as usize + 1;
+        let has_room = self.links.try_reserve(nodes - self.links.len()).is_ok();
         if has_room {
             let unlinked = Link {
                 before: NONE,
                 after: NONE,
             };
-            self.links.resize(node as usize + 1, unlinked);
+            self.links.resize(nodes, unlinked);
         }
         has_room
     }

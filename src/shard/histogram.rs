@@ -231,9 +231,8 @@ impl DurationHistogram {
 
     /// Adds the counts of `other` to this histogram. O(buckets).
     pub fn merge(&mut self, other: &Self) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
-        }
+        let buckets = self.counts.len().max(other.counts.len());
+        self.counts.resize(buckets, 0);
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
         }

@@ -281,10 +281,7 @@ impl Sweepable<CHUNK_ENTRIES> for Hashed {
         if position == 0 && !self.never.is_empty() {
             return Some(0);
         }
-        if let Some(bucket) = self
-            .occupied_bucket_from(position.saturating_sub(1))
-            .filter(|_| position < overdue)
-        {
+        if let Some(bucket) = self.occupied_bucket_from(position.saturating_sub(1)) {
             return Some(bucket + 1);
         }
         (position <= overdue && !self.overdue.is_empty()).then_some(overdue)

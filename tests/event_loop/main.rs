@@ -198,6 +198,30 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
     }
 }
 
+/// Neither living timers alone nor the end of a burst beside them leave a loop with work for long.
+#[test]
+fn living_timers_make_no_sweep_and_a_trim_makes_one() {
+    const BURST: usize = 150_000;
+    const ALIVE: usize = 20_000;
+    const PIECE: usize = 512;
+    let mut timer: EventLoopTimer<usize> = Settings::new()
+        .clock(ManualClock::new())
+        .budget(Budget::new().sweep(PIECE))
+        .build_with_waker(|| ())
+        .unwrap();
+    let keys: Vec<_> = (0..BURST)
+        .map(|n| timer.schedule(Time::ZERO, HOUR, n).unwrap())
+        .collect();
+    assert!(!timer.poll(Time::ZERO, |_| ()).more, "all are alive");
+    assert!(keys[ALIVE..].iter().all(|key| timer.cancel(*key).won()));
+    let mut polls = 1;
+    while timer.poll(Time::ZERO, |_| ()).more {
+        polls += 1;
+    }
+    // Nodes are gathered, released and sorted; entries are swept as too many, and once more.
+    assert!(polls < 6 * BURST / PIECE, "{polls} polls");
+}
+
 /// A loop that seldom polls files much at a time. If it swept by its budget alone, zombies would gather.
 #[test]
 fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
@@ -283,6 +307,7 @@ fn closures_of_a_loop_and_of_its_remotes_run_in_order() {
     timer.run_after(Time::ZERO, 2 * MS, note(2)).unwrap();
     let cancelled = timer.run_after(Time::ZERO, 2 * MS, note(9)).unwrap();
     assert_eq!(timer.poll_timeout(Time::ZERO), Some(2 * MS));
+    assert_eq!(timer.poll_timeout_ms(Time::ZERO), 2);
     remote.run_after(MS, note(1)).unwrap();
     remote.schedule(3 * MS, note(3).into()).unwrap();
     assert!(timer.cancel(cancelled).won());

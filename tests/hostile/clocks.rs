@@ -2,7 +2,7 @@
 
 use crate::support::breakable::Breakable;
 use crate::support::setup::{HOUR, ms, rate, recording, secs, set_of, wait_until};
-use crate::{DRIVES, arm, one_shard};
+use crate::{DRIVES, arm, is_logged, one_shard};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -56,6 +56,8 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
             "{shard:?}"
         );
     }
+    let text = |shard| format!("the worker of shard {shard} panicked and has ended: the clock");
+    assert!((0..2).all(|shard| is_logged(&text(shard))));
     let rest = timer.stop().unwrap();
     assert_eq!(set_of(rest.iter().map(|it| it.payload)), (0..12).collect());
     assert_eq!((timer.pending(), timer.state()), (0, EngineState::Stopped));

@@ -1,7 +1,7 @@
 //! Code of the user's that panics, blocks or calls back, and surroundings that change under the engine: nothing of it
 //! ends a worker, loses a timer or hangs a call.
 //!
-//! The logger of this program panics on every record, in all tests.
+//! The logger of this program keeps every record and then panics, in all tests.
 //!
 //! | room | what is inside |
 //! |---|---|
@@ -32,7 +32,7 @@ mod processes;
 mod reentrant;
 
 use std::cell::Cell;
-use std::sync::Once;
+use std::sync::{Mutex, Once};
 use std::time::Duration;
 use tickwheel::{Builder, Drive, Timer};
 
@@ -43,6 +43,14 @@ thread_local! {
 
 struct PanickingLogger;
 
+/// The text of each record.
+static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Whether there is such a record. With the feature `tracing` there are none, and this says yes.
+fn is_logged(text: &str) -> bool {
+    cfg!(feature = "tracing") || LOGGED.lock().unwrap().iter().any(|it| it == text)
+}
+
 impl log::Log for PanickingLogger {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
@@ -50,6 +58,7 @@ impl log::Log for PanickingLogger {
 
     fn log(&self, record: &log::Record<'_>) {
         ERRORS.set(ERRORS.get() + u32::from(record.level() == log::Level::Error));
+        LOGGED.lock().unwrap().push(record.args().to_string());
         panic!("the logger, asked to say: {}", record.args());
     }
 

@@ -1,7 +1,7 @@
 //! Panics wherever the engine runs code of the user's.
 
 use crate::support::setup::{Fired, HOUR, ms, rate, secs, set_of, wait_until};
-use crate::{DRIVES, ERRORS, arm, install_logger, one_shard};
+use crate::{DRIVES, ERRORS, arm, install_logger, is_logged, one_shard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -302,6 +302,7 @@ fn handler_and_hook_and_logger_panic_and_the_others_fire() {
             told.iter()
                 .all(|it| it.shard == 0 && it.message.starts_with("number "))
         );
+        assert!(told.iter().all(|report| is_logged(&report.to_string())));
         let stats = timer.stats();
         assert_eq!(
             (stats.panics(), stats.fired()),

@@ -218,6 +218,15 @@ fn a_timer_for_which_the_log_has_no_memory_overtakes_none() {
     while timer.poll(end, |it| fired.push(it.payload)).more {}
     fired.retain(|n| *n > 0);
     assert!(fired.into_iter().eq(1..=512));
+    // With room in the wheel, what lies in the log makes place for the next one.
+    let mut timer = Settings::new().capacity(10_000).build_local().unwrap();
+    timer.schedule(Time::ZERO, ms(1), 0).unwrap();
+    (1..=512).for_each(|n| _ = timer.schedule(Time::ZERO, DELAY, n).unwrap());
+    let next = refusing_from(1, || timer.schedule(Time::ZERO, DELAY, 513).is_ok());
+    assert!(next);
+    let mut fired = Vec::new();
+    while timer.poll(end, |it| fired.push(it.payload)).more {}
+    assert!(fired.into_iter().eq(0..=513));
 }
 
 #[test]
@@ -450,6 +459,9 @@ fn a_thread_without_a_place_gets_its_timer_back() {
     const THREADS: usize = 70;
     let clock = ManualClock::new();
     let [elsewhere, timer] = [engine(&clock), engine(&clock)];
+    // Without a place for where a thread is at home, it has none of its own there either.
+    let shared = by_hand(&clock).shards(3).build_with(|_: Expired<u64>| ());
+    let shared = shared.unwrap();
     // Free nodes for everybody.
     let keys: Vec<_> = (0..20_000)
         .map(|n| timer.schedule_key(DELAY, n).unwrap())
@@ -466,6 +478,7 @@ fn a_thread_without_a_place_gets_its_timer_back() {
                 gate.wait();
                 let turn = one_by_one.lock().unwrap();
                 let answer = refusing_from(BLOCK, || timer.schedule_key(DELAY, 7));
+                _ = refusing_from(1024, || shared.schedule_key(DELAY, 7).is_ok());
                 drop(turn);
                 if let Err(error) = answer {
                     assert!(is_out_of_memory(&error, 7), "{error}");

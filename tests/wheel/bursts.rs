@@ -71,3 +71,33 @@ fn overdue_entries_without_end_keep_no_tick_waiting() {
         }
     }
 }
+
+/// What was taken leaves memory that is free, or serves another tick: the sweep has no business there.
+#[test]
+fn a_sweep_that_stands_in_the_backlog_survives_what_is_taken_from_it() {
+    // Entries of a chunk, of which one fires at once.
+    const CHUNK: u32 = 31;
+    const ALL: u32 = 40 * CHUNK;
+    let chunks = (1..=4).flat_map(|swept| (1..=6).map(move |taken| (swept, taken)));
+    for ((swept, taken), far) in chunks.flat_map(|case| [(case, 0), (case, 2)]) {
+        let mut wheel = Hierarchical::new().with_bursts_of(1);
+        (0..ALL).for_each(|index| wheel.insert(entry(70, index)));
+        let mut due = advance(&mut wheel, 70);
+        for _ in 0..swept {
+            assert!(!wheel.sweep(1, &mut |_| false).cycle_done);
+        }
+        wheel.take_backlog((taken * CHUNK - 1) as usize, &mut due);
+        assert!(due.iter().map(|it| it.index).eq(0..taken * CHUNK));
+        (0..far).for_each(|nth| wheel.insert(entry(1 << (20 + nth), ALL + nth)));
+        // What is left of the backlog dies. The cycle under way may have passed some of it.
+        let is_dead = &mut |entry: Entry| entry.index < ALL;
+        for _ in 0..2 {
+            while !wheel.sweep(100, is_dead).cycle_done {}
+        }
+        assert_eq!(wheel.len(), far as usize, "{swept} swept, {taken} taken");
+        let mut left = Vec::new();
+        wheel.drain_all(&mut |entry| left.push(entry.index));
+        left.sort_unstable();
+        assert!(left.into_iter().eq(ALL..ALL + far));
+    }
+}

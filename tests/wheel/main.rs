@@ -131,3 +131,39 @@ fn an_advance_goes_through_a_crowded_bucket_piece_by_piece() {
         assert!((CROWD / 99..CROWD / 7).contains(&calls), "{calls} calls");
     }
 }
+
+/// Its bucket is half-way to finer rings: the entry must not come before those of its tick that are still on their way.
+#[test]
+fn an_entry_that_comes_during_a_cascade_stays_behind_older_ones_of_its_tick() {
+    let (first, tick) = (512, 900);
+    let mut wheel = Hierarchical::new();
+    let entry = |deadline, index| Entry {
+        deadline,
+        index,
+        mark: 0,
+    };
+    // Two ticks by turns, so that no chunk moves as a whole.
+    for index in 0..1000 {
+        wheel.insert(entry(tick + u64::from(index % 2), index));
+    }
+    wheel.insert(entry(first, 1000));
+    let mut due = Vec::new();
+    assert!(wheel.advance(first, 1, &mut due) && due.is_empty());
+    wheel.insert(entry(first, 1001));
+    wheel.insert(entry(tick, 1002));
+    while wheel.advance(tick, 1000, &mut due) {}
+    let came = due.iter().map(|entry| entry.index);
+    let even = (0..1000).filter(|index| index % 2 == 0);
+    assert!(came.eq([1000, 1001].into_iter().chain(even).chain([1002])));
+}
+
+#[test]
+fn a_hashed_wheel_holds_its_buckets_and_little_more() {
+    for buckets in [1, 64, 1 << 12] {
+        let held = Hashed::new(buckets).held_bytes();
+        assert!(
+            (16 * buckets..1024 + 32 * buckets).contains(&held),
+            "{held} bytes"
+        );
+    }
+}

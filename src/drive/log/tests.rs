@@ -303,6 +303,18 @@ fn sealed_entries_are_not_overtaken_at_short_notice() {
 }
 
 #[test]
+fn young_entries_that_all_die_leave_the_sealed_ones() {
+    let mut timers = Timers::sealed(1_500);
+    timers.push(4_000);
+    timers.dead[1_500] = true;
+    assert_eq!(timers.insert_due(4_000, usize::MAX), (0, 1));
+    assert_eq!((timers.log.len(), timers.log.earliest()), (1_500, 5_000));
+    timers.push(4_100);
+    assert_eq!(timers.insert_due(9_000, usize::MAX), (1_501, 0));
+    assert!(timers.inserted.into_iter().eq((0..1_500).chain([1_501])));
+}
+
+#[test]
 fn sealed_blocks_are_looked_at_where_that_pays() {
     let (mut timers, blocks) = (Timers::default(), MOST_YOUNG - 1);
     (0..blocks * BLOCK).for_each(|_| timers.push(90));

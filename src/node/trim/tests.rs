@@ -79,6 +79,11 @@ fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
     assert_eq!(scene.run(&mut trim, BURST * 2 / 3), 0, "a third is free");
     let left = timers.split_off(KEPT as usize / 2);
     scene.end_all(&left);
+    let lists = scene.table.depot.allocated_bytes();
+    assert!(
+        lists as u64 >= BURST * 4,
+        "a number for each free node: {lists}"
+    );
     assert!(
         scene.run(&mut trim, KEPT / 2) > (BURST / 2) as usize / STEP,
         "in pieces"
@@ -88,7 +93,40 @@ fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
         kept >= KEPT / 2 * 3 && kept < KEPT / 2 * 3 + 2 * STEP as u64,
         "{kept} are kept"
     );
+    assert!(
+        scene.table.depot.allocated_bytes() > lists,
+        "the regions take some"
+    );
     assert_eq!(scene.run(&mut trim, KEPT / 2), 0, "once is enough");
+    // Fewer than half of those that were in use then, and few beside what is kept.
+    let in_use = KEPT / 8;
+    scene.end_all(&timers.split_off(in_use as usize));
+    assert!(scene.run(&mut trim, in_use) > 0);
+    let now = scene.table.resident();
+    assert!(now < kept - in_use, "{now} of {kept} are kept");
+}
+
+/// Few timers live on, where a trim does not look before it begins.
+#[test]
+fn a_trim_that_was_of_no_use_is_repeated_when_nearly_all_have_ended() {
+    let Some((scene, timers)) = Scene::after_a_burst() else {
+        return;
+    };
+    let regions = &scene.table.depot.regions;
+    let last = regions.region_of(BURST as u32 - 1);
+    let sampled: HashSet<u32> = (0..SAMPLES).map(|at| 1 + at * last / SAMPLES).collect();
+    let (mut living, others): (Vec<_>, Vec<_>) = timers.into_iter().partition(|timer| {
+        let region = regions.region_of(timer.index);
+        !sampled.contains(&region) && timer.index == regions.first_of(region.max(1))
+    });
+    scene.end_all(&others);
+    let (mut trim, in_use) = (Trim::default(), living.len() as u64);
+    assert!(scene.run(&mut trim, in_use) > 0 && scene.given_back() < BURST / 8);
+    assert_eq!(scene.run(&mut trim, in_use), 0, "it would be in vain");
+    let few = in_use / 16 - 1;
+    assert!(few > 16);
+    scene.end_all(&living.split_off(few as usize));
+    assert!(scene.run(&mut trim, few) > 0 && scene.given_back() > BURST / 2);
 }
 
 /// One timer in sixteen lives on, everywhere: much is free, and no region as a whole.

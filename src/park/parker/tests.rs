@@ -134,6 +134,7 @@ fn a_thread_that_stops_inside_a_wake_stops_no_other_wake() {
     // The kernel looks at the token once more, and ends the sleep then: this lets it look before.
     std::thread::sleep(std::time::Duration::from_millis(20));
     waker.stop_before_the_call();
+    assert!(!waker.is_owner_asleep(), "the token is written");
     waker.wake();
     assert!(owner.join().unwrap() < long);
 }

@@ -25,6 +25,13 @@ pub(in crate::wheel) fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64>
 fn memory_follows_the_population_and_low_segments_fill_first() {
     let mut chunks = Small::default();
     let mut buckets = vec![Bucket::EMPTY; 50];
+    chunks.push(&mut buckets[0], entry(0));
+    let of_list = chunks.held_bytes() - SEGMENT_CHUNKS * size_of::<Chunk<3>>();
+    assert!(
+        (size_of::<Segment<3>>()..4096).contains(&of_list),
+        "{of_list} bytes"
+    );
+    all(&mut chunks, &mut buckets[0]);
     let entries = 3 * 40 * SEGMENT_CHUNKS as u64;
     (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
     let peak = chunks.held_bytes();
@@ -47,4 +54,19 @@ fn memory_follows_the_population_and_low_segments_fill_first() {
         chunks.held_bytes() <= peak * 11 / 10,
         "numbers of returned segments are reused"
     );
+}
+
+#[test]
+fn a_set_has_room_for_numbers_of_any_size() {
+    let mut set = BitSet::default();
+    for number in [100_000, 4096, 64, 63, 0] {
+        set.try_reserve(number).unwrap();
+        set.insert(number);
+        assert_eq!(set.first(), Some(number));
+    }
+    for number in [0, 63, 64, 4096, 100_000] {
+        assert_eq!(set.first(), Some(number));
+        set.remove(number);
+    }
+    assert_eq!(set.first(), None);
 }

@@ -42,6 +42,20 @@ fn an_earlier_timer_ends_the_sleep() {
 }
 
 #[test]
+fn a_worker_that_spins_takes_no_turn_before_something_is_due() {
+    let spinning = IdleStrategy::SpinThenPark { spin: HOUR };
+    let (timer, _fired) = recording(one_shard().idle(spinning));
+    timer.schedule(HOUR, 0).unwrap();
+    timer.wait_idle();
+    let turns = || timer.stats().shards[0].turns;
+    let before = turns();
+    std::thread::sleep(ms(100));
+    let taken = turns() - before;
+    assert!(taken <= 2, "{taken} turns; the last one may be under way");
+    timer.stop().unwrap();
+}
+
+#[test]
 fn a_later_timer_does_not_wake_the_worker() {
     let (timer, _fired) = recording(one_shard());
     timer.schedule(HOUR, 0).unwrap();

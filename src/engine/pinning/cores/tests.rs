@@ -8,6 +8,11 @@ fn there_is_always_a_core_and_a_shard() {
     let cores = Cores::of_this_process();
     assert!(!cores.allowed().is_empty() && cores.allowed().is_sorted());
     assert!((1..=MAX_SHARDS).contains(&cores.default_shards()));
+    let parallel = std::thread::available_parallelism().unwrap().get();
+    assert!(
+        counted().into_iter().eq(0..parallel),
+        "where there is no mask"
+    );
 }
 
 #[test]
