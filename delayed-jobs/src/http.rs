@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
@@ -22,7 +22,7 @@ use self::common::{Answer, ListQuery, Shares, limit, page_of, shown};
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
 use self::queues::{pause, queues, resume, set_limits};
 use self::request::{
-    Asked, Body, CreateRequest, MoveRequest, PAYLOAD, Refusal, Tries, duration, payload,
+    Asked, Body, CreateRequest, MoveRequest, Named, PAYLOAD, Refusal, Tries, duration, payload,
 };
 use crate::error::StoreError;
 use crate::job::{Found, JobId, NewJob, Queue, State as JobState};
@@ -97,6 +97,12 @@ fn router(shared: Arc<Shared>) -> Router {
             "/v1/schedules/{name}",
             get(read_schedule).put(put_schedule).delete(end_schedule),
         )
+        // Room for the rest of the request around a payload, which is judged by itself.
+        .layer(DefaultBodyLimit::max(4 * PAYLOAD))
+        .route(
+            "/v1/jobs/batch",
+            post(create_many).layer(DefaultBodyLimit::max(BATCH)),
+        )
         .fallback(async || {
             let reason = "no such path; GET /openapi.json lists them";
             Refusal::new(StatusCode::NOT_FOUND, "not_found", reason)
@@ -105,12 +111,6 @@ fn router(shared: Arc<Shared>) -> Router {
             let reason = "this path has other methods; GET /openapi.json lists them";
             Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", reason)
         })
-        // Room for the rest of the request around a payload, which is judged by itself.
-        .layer(DefaultBodyLimit::max(4 * PAYLOAD))
-        .route(
-            "/v1/jobs/batch",
-            post(create_many).layer(DefaultBodyLimit::max(BATCH)),
-        )
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .with_state(shared)
 }
@@ -133,7 +133,7 @@ async fn create(
     Ok((status, place, Json(accepted)).into_response())
 }
 
-async fn read(State(shared): Shares, Path(id): Path<String>) -> Answer {
+async fn read(State(shared): Shares, Named(id): Named) -> Answer {
     Ok(Json(shown(&shared.store.get(&parsed(&id)?).await?)))
 }
 
@@ -141,7 +141,7 @@ fn parsed(id: &str) -> Result<JobId, Refusal> {
     id.parse().map_err(Refusal::bad)
 }
 
-async fn cancel(State(shared): Shares, Path(id): Path<String>) -> Answer {
+async fn cancel(State(shared): Shares, Named(id): Named) -> Answer {
     let found = shared.store.cancel(&parsed(&id)?).await?;
     let answer = changed(&id, found, JobState::Cancelled, "cancel")?;
     shared.metrics.cancelled.inc();
@@ -150,7 +150,7 @@ async fn cancel(State(shared): Shares, Path(id): Path<String>) -> Answer {
 
 async fn reschedule(
     State(shared): Shares,
-    Path(id): Path<String>,
+    Named(id): Named,
     headers: HeaderMap,
     Body(request): Body<MoveRequest>,
 ) -> Answer {
@@ -297,7 +297,7 @@ impl ScheduleRequest {
 
 async fn put_schedule(
     State(shared): Shares,
-    Path(name): Path<String>,
+    Named(name): Named,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let retry = request.tries.retry(&shared.store.settings().retry)?;
@@ -323,11 +323,11 @@ async fn put_schedule(
     ))
 }
 
-async fn read_schedule(State(shared): Shares, Path(name): Path<String>) -> Answer {
+async fn read_schedule(State(shared): Shares, Named(name): Named) -> Answer {
     Ok(Json(shown(&shared.store.get_schedule(&name).await?)))
 }
 
-async fn end_schedule(State(shared): Shares, Path(name): Path<String>) -> Answer {
+async fn end_schedule(State(shared): Shares, Named(name): Named) -> Answer {
     shared.store.unschedule(&name).await?;
     Ok(Json(json!({ "name": name, "ended": true })))
 }
