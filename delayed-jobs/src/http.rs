@@ -339,9 +339,11 @@ async fn list_schedules(State(shared): Shares, Asked(query): Asked<ListQuery>) -
         .await?;
     let mut schedules = Vec::with_capacity(names.len());
     for name in names {
-        // One that has ended since is left out.
-        if let Ok(schedule) = shared.store.get_schedule(&name).await {
-            schedules.push(shown(&schedule));
+        match shared.store.get_schedule(&name).await {
+            Ok(schedule) => schedules.push(shown(&schedule)),
+            // It has ended since.
+            Err(StoreError::Unknown(_)) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(Json(json!({ "schedules": schedules, "next": next })))
