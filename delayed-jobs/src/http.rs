@@ -17,6 +17,8 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use self::common::{Answer, ListQuery, Shares, limit, page_of, shown};
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
@@ -37,7 +39,7 @@ pub(crate) mod guard;
 mod queues;
 mod request;
 
-/// Serves a node until `end` is ready.
+/// Serves a node until `end` is ready, and for at most 5 s longer if requests are under way then.
 ///
 /// # Errors
 ///
@@ -53,15 +55,26 @@ pub async fn serve(
         .set(format!("http://{}", listener.local_addr()?));
     shared.tokens.load().map_err(std::io::Error::other)?;
     let router = router(Arc::clone(&shared));
+    let (ending, ended) = oneshot::channel();
     let end = async move {
         end.await;
         // Requests that wait for deliveries end now.
         shared.inbox().close();
+        let _ = ending.send(());
     };
-    axum::serve(listener, router)
-        .with_graceful_shutdown(end)
-        .await
+    let serving = axum::serve(listener, router).with_graceful_shutdown(end);
+    let given_up = async {
+        let _ = ended.await;
+        sleep(LAST).await;
+    };
+    tokio::select! {
+        served = serving => served,
+        () = given_up => Ok(()),
+    }
 }
+
+/// How long requests under way are waited for at the end. A client may never send the rest of one.
+const LAST: Duration = Duration::from_secs(5);
 
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
