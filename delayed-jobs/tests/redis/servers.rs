@@ -424,6 +424,19 @@ async fn a_node_that_cannot_work_says_why_and_ends() {
         ),
         (
             &redis,
+            &[
+                webhook,
+                "http://x",
+                secret,
+                &good,
+                "--webhook-timeout",
+                "18446744073709551615s",
+            ],
+            2,
+            "at most 24h",
+        ),
+        (
+            &redis,
             &[webhook, "http://x", secret, &short],
             2,
             "16 bytes",
