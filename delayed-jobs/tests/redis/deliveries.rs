@@ -244,6 +244,30 @@ async fn a_command_that_runs_for_too_long_ends_with_all_that_it_has_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_exit_code_counts_also_if_a_command_leaves_processes_behind() {
+    let (_scene, api) = Scene::served().await;
+    let _worker = Command::new(PROGRAM)
+        .args(["consume", "--node", api.address(), "--timeout", "5s"])
+        .args([
+            "--exec",
+            "sleep 20 & grep -q good || { echo bad >&2; exit 3; }",
+        ])
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let made = async |payload: &str| {
+        let job = json!({ "payload": payload, "max_attempts": 1 });
+        api.post("/v1/jobs", job).await["id"].clone()
+    };
+    let (good, bad) = (made("good").await, made("bad").await);
+    until("both have ended", async || {
+        api.has_state(&good, "done").await && api.has_state(&bad, "dead").await
+    })
+    .await;
+    assert_eq!(api.job(&bad).await["reason"], "exit status: 3: bad");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_workers_in_python_and_shell_work() {
     for (program, file, needs) in [
         ("python3", "worker.py", "python3 -c 'import requests'"),
