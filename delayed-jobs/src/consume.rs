@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use crate::client::{Client, ClientError, ShownDelivery};
 use crate::error::{Failure, StoreError};
 use crate::job::Queue;
-use crate::units::duration;
+use crate::units::{duration, is_http};
 
 /// How long one request waits for jobs.
 const WAIT: Duration = Duration::from_secs(5);
@@ -74,6 +74,12 @@ pub(crate) async fn consume(
 ) -> Result<(), Failure> {
     if settings.hold < Duration::from_secs(1) {
         return Err(StoreError::Unfit("hold: use 1s or more".to_owned()).into());
+    }
+    for node in &settings.nodes {
+        if !is_http(node) {
+            let why = format!("node: `{node}` is not a URL of http or https");
+            return Err(StoreError::Unfit(why).into());
+        }
     }
     let mut client = Client::new(settings.nodes.clone(), PATIENCE)?;
     if let Some(file) = &settings.token_file {

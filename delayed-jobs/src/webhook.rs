@@ -20,7 +20,7 @@ use crate::job::Queue;
 use crate::link::prepare_tls;
 use crate::node::{Node, Shared};
 use crate::store::{Delivery, Nack};
-use crate::units::duration;
+use crate::units::{duration, is_http};
 
 /// How long one look for jobs waits.
 const WAIT: Duration = Duration::from_secs(5);
@@ -77,8 +77,7 @@ pub(crate) fn push(settings: &WebhookSettings, node: &Node) -> Result<JoinSet<()
     let wrong = |why| StoreError::Unfit(format!("{}: {why}", file.display()));
     let secret = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let key = key(secret.trim()).map_err(wrong)?;
-    let fits = reqwest::Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()));
-    if !fits {
+    if !is_http(url) {
         let why = format!("webhook_url: `{url}` is not a URL of http or https");
         return Err(StoreError::Unfit(why).into());
     }

@@ -244,6 +244,20 @@ async fn a_command_that_runs_for_too_long_ends_with_all_that_it_has_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_whose_node_is_no_url_says_so_and_ends() {
+    for node in ["localhost:8080", "nonsense"] {
+        let mut worker = Command::new(PROGRAM);
+        worker.args(["consume", "--node", node, "--exec", "true"]);
+        let output = worker.kill_on_drop(true).output();
+        let output = tokio::time::timeout(20_000 * MS, output).await;
+        let output = output.expect("a refusal").unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("not a URL of http"), "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_exit_code_counts_also_if_a_command_leaves_processes_behind() {
     let (_scene, api) = Scene::served().await;
     let _worker = Command::new(PROGRAM)
