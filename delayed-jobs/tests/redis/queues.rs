@@ -293,6 +293,27 @@ async fn permits_are_held_as_long_as_jobs_and_come_back_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_extension_that_comes_too_late_keeps_no_permit() {
+    let (scene, node) = Scene::served_with(patient).await;
+    let limits = json!({ "concurrency": 1 });
+    node.ask("PUT", "/v1/queues/mail", limits).await;
+    let id = scene.create(of_mail("1", MS)).await;
+    let first = &node.take("&queue=mail&hold=60s").await[0];
+    // The hold of the job ends after that of its permit was prolonged.
+    let held = format!("jobs:{{{}}}:held:mail", id.partition());
+    let _: u64 = say(&scene.redis, &format!("ZADD {held} 1 {id}")).await;
+    let body = json!({ "receipts": [first["receipt"]], "hold": "1h" });
+    let answer = node.post("/v1/deliveries/extend", body).await;
+    assert_eq!(answer["stale"], json!([first["receipt"]]));
+    let again = node.take("&queue=mail").await;
+    assert_eq!(again.len(), 1, "nobody holds the permit");
+    assert_eq!(
+        (&again[0]["id"], &again[0]["attempt"]),
+        (&json!(id), &json!(2))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rate_holds_in_each_stretch_of_time() {
     let scene = Scene::with(patient).await;
     let _node = Node::start(scene.settings.clone()).await.unwrap();
