@@ -225,7 +225,7 @@ fn of_namespace(now: &Overview) -> Registry {
     let age = now.unacknowledged_ms;
     gauge(
         "unacknowledged_age_seconds",
-        "Since the oldest of them fired",
+        "Since the first unread one fired, or the one whose hold ends first",
         age,
         1000.0,
     );
