@@ -407,6 +407,7 @@ async fn a_node_that_cannot_work_says_why_and_ends() {
         (&redis, &["--partitions", "0"], 2, "1 to 4096"),
         (&redis, &["--window", "999ms"], 2, "1 s or more"),
         (&redis, &["--patience", "0s"], 2, "patience"),
+        (&redis, &["--hold", "0s"], 2, "hold"),
         (&redis, &["--config", &none], 2, "/none"),
         (&redis, &["--config", &good], 2, "line 1"),
         (
