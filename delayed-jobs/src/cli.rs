@@ -148,9 +148,19 @@ fn gather(
     given: Vec<OsString>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Vec<OsString>, String> {
-    let Some(sub) = given.get(1).and_then(|name| command.find_subcommand(name)) else {
+    // Only the file may be named before the command.
+    let mut at = 1;
+    while let Some(one) = given.get(at).map(|one| one.to_string_lossy()) {
+        match &*one {
+            "--config" => at += 2,
+            one if one.starts_with("--config=") => at += 1,
+            _ => break,
+        }
+    }
+    let Some(sub) = given.get(at).and_then(|name| command.find_subcommand(name)) else {
         return Ok(given);
     };
+    let (before, after) = given.split_at(at + 1);
     let variables = environment.into_iter().filter_map(|(name, value)| {
         let name = name
             .to_str()?
@@ -167,8 +177,17 @@ fn gather(
         None => Vec::new(),
     };
     settings.extend(variables);
-    // A setting of another command is left to it.
-    let argument = |(name, value): &(String, OsString)| {
+    let is_option = |name: &str| {
+        let (alone, with_value) = (format!("--{name}"), format!("--{name}="));
+        let is_it = |one: &str| one == alone || one.starts_with(&with_value);
+        after.iter().any(|one| is_it(&one.to_string_lossy()))
+    };
+    // A setting of another command is left to it, and one that a later source has loses: an option that may be given
+    // several times would have the values of both, and a flag that is off would not turn it off.
+    let argument = |(at, (name, value)): (usize, &(String, OsString))| {
+        if is_option(name) || settings[at + 1..].iter().any(|(later, _)| later == name) {
+            return None;
+        }
         let arg = sub
             .get_arguments()
             .find(|arg| arg.get_long() == Some(name))?;
@@ -179,8 +198,8 @@ fn gather(
         }
         (arg.get_action().takes_values() || value == "true").then_some(text)
     };
-    let settings: Vec<OsString> = settings.iter().filter_map(argument).collect();
-    Ok([&given[..2], &settings, &given[2..]].concat())
+    let settings: Vec<OsString> = settings.iter().enumerate().filter_map(argument).collect();
+    Ok([before, &settings, after].concat())
 }
 
 /// Reads the settings of a file.
@@ -265,5 +284,28 @@ mod tests {
         assert!(all.get_flag("redis_cluster") && all.get_one::<u16>("partitions") == Some(&8));
         let by_variable = parsed(&["serve"], &[("DELAYED_JOBS_CONFIG", name)]).unwrap();
         assert!(by_variable.get_flag("redis_cluster"));
+        let off = ("DELAYED_JOBS_REDIS_CLUSTER", "false");
+        for given in [&[&named, "serve"][..], &["--config", name, "serve"]] {
+            let before = parsed(given, &[off]).unwrap();
+            assert_eq!(before.get_one::<u16>("partitions"), Some(&8));
+            assert!(!before.get_flag("redis_cluster"), "the variable wins");
+        }
+    }
+
+    #[test]
+    fn an_option_of_several_values_has_those_of_one_source() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "node = 'http://file'").unwrap();
+        let named = format!("--config={}", file.path().display());
+        let nodes = |more: &[&str], variables: &[(&str, &str)]| -> Vec<String> {
+            let given = [&["consume", &named, "--exec", "true"], more].concat();
+            let all = parsed(&given, variables).unwrap();
+            all.get_many("nodes").unwrap().cloned().collect()
+        };
+        let variable = [("DELAYED_JOBS_NODE", "http://variable")];
+        assert_eq!(nodes(&[], &[]), ["http://file"]);
+        assert_eq!(nodes(&[], &variable), ["http://variable"]);
+        let two = ["--node", "http://a", "--node=http://b"];
+        assert_eq!(nodes(&two, &variable), ["http://a", "http://b"]);
     }
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use crate::client::{Client, ClientError, ShownDelivery};
 use crate::error::{Failure, StoreError};
 use crate::job::Queue;
-use crate::units::duration;
+use crate::units::{duration, is_http};
 
 /// How long one request waits for jobs.
 const WAIT: Duration = Duration::from_secs(5);
@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The end of the command's error output that is kept as the reason of a failure, in bytes.
 const REASON: usize = 400;
+
+/// How long the rest of this output is waited for once the command has ended.
+const REST: Duration = Duration::from_millis(100);
 
 /// What is run, and for which jobs.
 #[derive(Clone, Debug, Args)]
@@ -71,6 +74,12 @@ pub(crate) async fn consume(
 ) -> Result<(), Failure> {
     if settings.hold < Duration::from_secs(1) {
         return Err(StoreError::Unfit("hold: use 1s or more".to_owned()).into());
+    }
+    for node in &settings.nodes {
+        if !is_http(node) {
+            let why = format!("node: `{node}` is not a URL of http or https");
+            return Err(StoreError::Unfit(why).into());
+        }
     }
     let mut client = Client::new(settings.nodes.clone(), PATIENCE)?;
     if let Some(file) = &settings.token_file {
@@ -183,15 +192,15 @@ async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), Stri
             let _ = stdin.write_all(payload.as_bytes()).await;
         }
     };
+    let mut last = Vec::new();
     let read = async {
-        let (mut last, mut buffer) = (Vec::new(), [0; 1024]);
+        let mut buffer = [0; 1024];
         if let Some(mut stderr) = stderr {
             while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
                 last.extend_from_slice(&buffer[..count]);
                 last.drain(..last.len().saturating_sub(REASON));
             }
         }
-        String::from_utf8_lossy(&last).trim().to_owned()
     };
     let ended = async {
         let status = child.wait().await;
@@ -199,7 +208,23 @@ async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), Stri
         running.0 = None;
         status
     };
-    let ((), said, status) = tokio::join!(write, read, ended);
+    let talk = async { tokio::join!(write, read) };
+    let status = {
+        let (mut talk, mut ended) = (std::pin::pin!(talk), std::pin::pin!(ended));
+        let status = tokio::select! {
+            status = &mut ended => Some(status),
+            _ = &mut talk => None,
+        };
+        match status {
+            Some(status) => {
+                // What the command has left running may keep the pipes open.
+                let _ = tokio::time::timeout(REST, talk).await;
+                status
+            }
+            None => ended.await,
+        }
+    };
+    let said = String::from_utf8_lossy(&last).trim().to_owned();
     let status = status.map_err(failed)?;
     match status.success() {
         true => Ok(()),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
@@ -17,12 +17,14 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use self::common::{Answer, ListQuery, Shares, limit, page_of, shown};
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
 use self::queues::{pause, queues, resume, set_limits};
 use self::request::{
-    Asked, Body, CreateRequest, MoveRequest, PAYLOAD, Refusal, Tries, duration, payload,
+    Asked, Body, CreateRequest, MoveRequest, Named, PAYLOAD, Refusal, Tries, duration, payload,
 };
 use crate::error::StoreError;
 use crate::job::{Found, JobId, NewJob, Queue, State as JobState};
@@ -37,7 +39,7 @@ pub(crate) mod guard;
 mod queues;
 mod request;
 
-/// Serves a node until `end` is ready.
+/// Serves a node until `end` is ready, and for at most 5 s longer if requests are under way then.
 ///
 /// # Errors
 ///
@@ -53,15 +55,26 @@ pub async fn serve(
         .set(format!("http://{}", listener.local_addr()?));
     shared.tokens.load().map_err(std::io::Error::other)?;
     let router = router(Arc::clone(&shared));
+    let (ending, ended) = oneshot::channel();
     let end = async move {
         end.await;
         // Requests that wait for deliveries end now.
         shared.inbox().close();
+        let _ = ending.send(());
     };
-    axum::serve(listener, router)
-        .with_graceful_shutdown(end)
-        .await
+    let serving = axum::serve(listener, router).with_graceful_shutdown(end);
+    let given_up = async {
+        let _ = ended.await;
+        sleep(LAST).await;
+    };
+    tokio::select! {
+        served = serving => served,
+        () = given_up => Ok(()),
+    }
 }
+
+/// How long requests under way are waited for at the end. A client may never send the rest of one.
+const LAST: Duration = Duration::from_secs(5);
 
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
@@ -97,6 +110,12 @@ fn router(shared: Arc<Shared>) -> Router {
             "/v1/schedules/{name}",
             get(read_schedule).put(put_schedule).delete(end_schedule),
         )
+        // Room for the rest of the request around a payload, which is judged by itself.
+        .layer(DefaultBodyLimit::max(4 * PAYLOAD))
+        .route(
+            "/v1/jobs/batch",
+            post(create_many).layer(DefaultBodyLimit::max(BATCH)),
+        )
         .fallback(async || {
             let reason = "no such path; GET /openapi.json lists them";
             Refusal::new(StatusCode::NOT_FOUND, "not_found", reason)
@@ -105,12 +124,6 @@ fn router(shared: Arc<Shared>) -> Router {
             let reason = "this path has other methods; GET /openapi.json lists them";
             Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", reason)
         })
-        // Room for the rest of the request around a payload, which is judged by itself.
-        .layer(DefaultBodyLimit::max(4 * PAYLOAD))
-        .route(
-            "/v1/jobs/batch",
-            post(create_many).layer(DefaultBodyLimit::max(BATCH)),
-        )
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .with_state(shared)
 }
@@ -133,7 +146,7 @@ async fn create(
     Ok((status, place, Json(accepted)).into_response())
 }
 
-async fn read(State(shared): Shares, Path(id): Path<String>) -> Answer {
+async fn read(State(shared): Shares, Named(id): Named) -> Answer {
     Ok(Json(shown(&shared.store.get(&parsed(&id)?).await?)))
 }
 
@@ -141,7 +154,7 @@ fn parsed(id: &str) -> Result<JobId, Refusal> {
     id.parse().map_err(Refusal::bad)
 }
 
-async fn cancel(State(shared): Shares, Path(id): Path<String>) -> Answer {
+async fn cancel(State(shared): Shares, Named(id): Named) -> Answer {
     let found = shared.store.cancel(&parsed(&id)?).await?;
     let answer = changed(&id, found, JobState::Cancelled, "cancel")?;
     shared.metrics.cancelled.inc();
@@ -150,7 +163,7 @@ async fn cancel(State(shared): Shares, Path(id): Path<String>) -> Answer {
 
 async fn reschedule(
     State(shared): Shares,
-    Path(id): Path<String>,
+    Named(id): Named,
     headers: HeaderMap,
     Body(request): Body<MoveRequest>,
 ) -> Answer {
@@ -297,7 +310,7 @@ impl ScheduleRequest {
 
 async fn put_schedule(
     State(shared): Shares,
-    Path(name): Path<String>,
+    Named(name): Named,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let retry = request.tries.retry(&shared.store.settings().retry)?;
@@ -323,11 +336,11 @@ async fn put_schedule(
     ))
 }
 
-async fn read_schedule(State(shared): Shares, Path(name): Path<String>) -> Answer {
+async fn read_schedule(State(shared): Shares, Named(name): Named) -> Answer {
     Ok(Json(shown(&shared.store.get_schedule(&name).await?)))
 }
 
-async fn end_schedule(State(shared): Shares, Path(name): Path<String>) -> Answer {
+async fn end_schedule(State(shared): Shares, Named(name): Named) -> Answer {
     shared.store.unschedule(&name).await?;
     Ok(Json(json!({ "name": name, "ended": true })))
 }
@@ -339,9 +352,11 @@ async fn list_schedules(State(shared): Shares, Asked(query): Asked<ListQuery>) -
         .await?;
     let mut schedules = Vec::with_capacity(names.len());
     for name in names {
-        // One that has ended since is left out.
-        if let Ok(schedule) = shared.store.get_schedule(&name).await {
-            schedules.push(shown(&schedule));
+        match shared.store.get_schedule(&name).await {
+            Ok(schedule) => schedules.push(shown(&schedule)),
+            // It has ended since.
+            Err(StoreError::Unknown(_)) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(Json(json!({ "schedules": schedules, "next": next })))

@@ -127,8 +127,21 @@ impl Metrics {
 
     /// A request was answered.
     pub(crate) fn answered(&self, method: &Method, route: String, status: u16, took: Duration) {
+        // A client may invent any number of methods, and each label is kept.
+        let known = [
+            Method::GET,
+            Method::HEAD,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+        ];
+        let method = match known.contains(method) {
+            true => method.to_string(),
+            false => "other".to_owned(),
+        };
         let labels = vec![
-            ("method", method.to_string()),
+            ("method", method),
             ("route", route),
             ("status", status.to_string()),
         ];
@@ -212,7 +225,7 @@ fn of_namespace(now: &Overview) -> Registry {
     let age = now.unacknowledged_ms;
     gauge(
         "unacknowledged_age_seconds",
-        "Since the oldest of them fired",
+        "Since the first unread one fired, or the one whose hold ends first",
         age,
         1000.0,
     );

@@ -118,6 +118,8 @@ impl Settings {
             "the window is too short; use 1 s or more"
         } else if self.patience.is_zero() || self.retention < second {
             "patience must not be 0 and retention not below 1 s"
+        } else if self.hold.is_zero() {
+            "hold must not be 0"
         } else if self.dead_retention.is_some_and(|kept| kept < second) {
             "dead_retention must not be below 1 s"
         } else if self.lease.max(self.window).max(self.retention) > FARTHEST {

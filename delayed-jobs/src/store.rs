@@ -233,17 +233,21 @@ impl Store {
     /// want more. Returns how many of them keys lead to.
     pub(crate) async fn count_partitions(&self, grow: bool) -> Result<u16> {
         if grow {
-            let noted: Option<u16> = self.ask(&Cmd::hget(self.noted(), "partitions")).await?;
-            let wanted = self.settings.partitions;
-            self.copy_rules(noted.unwrap_or(wanted)..wanted).await?;
+            let (noted, wanted) = (self.note_partitions(1).await?.0, self.settings.partitions);
+            self.copy_rules(noted..wanted.max(noted)).await?;
         }
-        let args = (self.settings.partitions, u8::from(grow));
+        let (partitions, key_partitions) = self.note_partitions(if grow { 2 } else { 0 }).await?;
+        self.learn(partitions);
+        Ok(key_partitions)
+    }
+
+    /// Runs the script that notes the partitions, up to a step.
+    async fn note_partitions(&self, step: u8) -> Result<(u16, u16)> {
+        let args = (self.settings.partitions, step);
         let timed = self
             .timed(script!("partitions"), self.noted(), args)
             .await?;
-        let (partitions, key_partitions) = timed.value;
-        self.learn(partitions);
-        Ok(key_partitions)
+        Ok(timed.value)
     }
 
     /// Asks for nothing, the way a job is accepted.

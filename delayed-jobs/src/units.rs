@@ -1,4 +1,4 @@
-//! Durations and moments as people and Redis write them, and how this program locks.
+//! Durations and moments as people and Redis write them, what a URL is, and how this program locks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,6 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("`{text}` is not a duration like 500ms, 3s or 1h ({error})"))
+}
+
+/// Whether a text is a URL that requests can be sent to.
+pub(crate) fn is_http(url: &str) -> bool {
+    reqwest::Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()))
 }
 
 /// Microseconds since 1970.

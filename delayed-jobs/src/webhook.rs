@@ -20,13 +20,16 @@ use crate::job::Queue;
 use crate::link::prepare_tls;
 use crate::node::{Node, Shared};
 use crate::store::{Delivery, Nack};
-use crate::units::duration;
+use crate::units::{duration, is_http};
 
 /// How long one look for jobs waits.
 const WAIT: Duration = Duration::from_secs(5);
 
 /// Distance of tries while Redis does not answer.
 const RETRY: Duration = Duration::from_millis(200);
+
+/// The longest time for which an answer is waited for.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Most of an answer, or of an error, that is kept as the reason of a failure, in characters.
 const REASON: usize = 200;
@@ -74,18 +77,22 @@ pub(crate) fn push(settings: &WebhookSettings, node: &Node) -> Result<JoinSet<()
     let wrong = |why| StoreError::Unfit(format!("{}: {why}", file.display()));
     let secret = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let key = key(secret.trim()).map_err(wrong)?;
-    let fits = reqwest::Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()));
-    if !fits {
+    if !is_http(url) {
         let why = format!("webhook_url: `{url}` is not a URL of http or https");
         return Err(StoreError::Unfit(why).into());
+    }
+    let timeout = settings.webhook_timeout;
+    if timeout.is_zero() || timeout > LONGEST {
+        let why = "webhook_timeout: use more than 0 and at most 24h";
+        return Err(StoreError::Unfit(why.to_owned()).into());
     }
     prepare_tls();
     let http = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
-        .timeout(settings.webhook_timeout)
+        .timeout(timeout)
         .build()?;
-    let hold = settings.webhook_timeout * 2 + Duration::from_secs(5);
+    let hold = timeout * 2 + Duration::from_secs(5);
     let shared = Arc::clone(&node.shared);
     let pusher = Arc::new(Pusher {
         shared,
@@ -194,7 +201,7 @@ impl Pusher {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
-        let answer = self
+        let mut answer = self
             .http
             .post(&self.url)
             .header(CONTENT_TYPE, "application/json")
@@ -223,7 +230,15 @@ impl Pusher {
         let delay = after
             .filter(|_| busy.contains(&status))
             .map(Duration::from_secs);
-        let text = answer.text().await.unwrap_or_default();
+        // The answer may have no end.
+        let mut said = Vec::new();
+        while said.len() < 4 * REASON {
+            let Ok(Some(more)) = answer.chunk().await else {
+                break;
+            };
+            said.extend_from_slice(&more);
+        }
+        let text = String::from_utf8_lossy(&said);
         let text: String = text.chars().take(REASON).collect();
         Err(failed(
             format!("{status}: {text}"),

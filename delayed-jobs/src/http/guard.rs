@@ -18,7 +18,8 @@ const OPEN: [&str; 4] = ["/", "/healthz", "/readyz", "/openapi.json"];
 
 /// Refuses a request whose token does not allow it.
 fn check(shared: &Shared, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-    if method == Method::GET && OPEN.contains(&path) {
+    let reads = [Method::GET, Method::HEAD].contains(method);
+    if reads && OPEN.contains(&path) {
         return Ok(());
     }
     let given = headers
@@ -33,7 +34,7 @@ fn check(shared: &Shared, method: &Method, path: &str, headers: &HeaderMap) -> R
             "unauthorized",
             "this needs a header `Authorization: Bearer TOKEN` with a token that is known",
         ),
-        Some(Access::Read) if method != Method::GET => (
+        Some(Access::Read) if !reads => (
             StatusCode::FORBIDDEN,
             "forbidden",
             "this token may only read",

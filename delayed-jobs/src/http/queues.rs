@@ -1,12 +1,12 @@
 //! Queues over HTTP: what they hold, pauses and limits.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::common::{Answer, Shares};
-use super::request::{Body, Refusal, duration};
+use super::request::{Body, Named, Refusal, duration};
 use crate::job::Queue;
 use crate::store::{Limits, Rate};
 
@@ -35,7 +35,7 @@ struct RateRequest {
 
 pub(super) async fn set_limits(
     State(shared): Shares,
-    Path(queue): Path<String>,
+    Named(queue): Named,
     Body(request): Body<LimitsRequest>,
 ) -> Answer {
     let rate = request.rate.map(|rate| {
@@ -56,13 +56,13 @@ pub(super) async fn set_limits(
     Ok(Json(answer))
 }
 
-pub(super) async fn pause(State(shared): Shares, Path(queue): Path<String>) -> Answer {
+pub(super) async fn pause(State(shared): Shares, Named(queue): Named) -> Answer {
     let queue = parsed(&queue)?;
     shared.store.set_paused(&queue, true).await?;
     Ok(Json(json!({ "queue": queue, "paused": true })))
 }
 
-pub(super) async fn resume(State(shared): Shares, Path(queue): Path<String>) -> Answer {
+pub(super) async fn resume(State(shared): Shares, Named(queue): Named) -> Answer {
     let queue = parsed(&queue)?;
     shared.store.set_paused(&queue, false).await?;
     Ok(Json(json!({ "queue": queue, "paused": false })))

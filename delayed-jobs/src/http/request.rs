@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -47,6 +47,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
         let query = Query::from_request_parts(parts, state).await;
         query
             .map(|Query(asked)| Self(asked))
+            .map_err(|error| Refusal::bad(error.body_text()))
+    }
+}
+
+/// The part of the path that names a job, a queue or a schedule.
+pub(super) struct Named(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let name = Path::from_request_parts(parts, state).await;
+        name.map(|Path(name)| Self(name))
             .map_err(|error| Refusal::bad(error.body_text()))
     }
 }

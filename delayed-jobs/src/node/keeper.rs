@@ -257,8 +257,13 @@ fn note(shared: &Shared, partition: &Partition, fired: &Fired) -> bool {
     if fired.lateness_ms.is_empty() {
         shared.metrics.early.inc();
     }
-    // Whatever was forgotten on the way, the next moment is never.
-    if next_ms - now_ms <= shared.store.settings().window_ms() {
+    // Whatever was forgotten on the way, the next moment is never. What is behind all that was read will be read.
+    let read = partition.with_any(|tenure| tenure.up_to_ms).flatten();
+    if next_ms
+        <= read
+            .unwrap_or(0)
+            .max(now_ms + shared.store.settings().window_ms())
+    {
         let earliest = Instant::now() + shared.timer.tick();
         partition.arm(next_ms, earliest, &shared.timer, &shared.clock);
     }

@@ -20,13 +20,13 @@ pub(super) fn read_if_needed(shared: &Arc<Shared>, partition: &Partition) {
     let Some(lease) = partition.lease() else {
         return;
     };
-    let half = shared.store.settings().window_ms() / 2;
+    let window = shared.store.settings().window_ms();
     let now = shared.clock.now_ms();
     let needed = partition.with(&lease, |tenure| {
-        let ends = tenure
-            .up_to_ms
-            .zip(now)
-            .is_none_or(|(up_to, now)| up_to < now + half);
+        let known = tenure.up_to_ms.zip(now);
+        let ends = known.is_none_or(|(up_to, now)| up_to < now + window / 2);
+        // The clock was set back: what becomes due until then would all be armed.
+        tenure.gap |= known.is_some_and(|(up_to, now)| up_to > now + 2 * window);
         let needed = (tenure.gap || ends) && !tenure.reading;
         tenure.reading |= needed;
         needed.then(|| {

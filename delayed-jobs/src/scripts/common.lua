@@ -18,6 +18,11 @@ end
 local function count_pending(queue, more)
   if queue ~= '' then redis.call('HINCRBY', base .. ':queues', queue, more) end
 end
+-- The moment up to which the holder must be told of what becomes due: the end of the window, or of what it has read. That
+-- is later once this server's clock was set back, and the holder does not read it again.
+local function horizon_of(window_ends)
+  return math.max(window_ends, tonumber(redis.call('GET', base .. ':read') or 0))
+end
 -- Tells the holder of the partition at which moments something is due now.
 local function announce(moments)
   if #moments == 0 then return end
@@ -60,7 +65,7 @@ local function forget(id)
   return gone
 end
 -- Makes the next job of a recurring schedule, due at `due`.
-local function add_occurrence(name, id, due, horizon)
+local function add_occurrence(name, id, due, window_ends)
   local key = base .. ':schedule:' .. name
   local plan = redis.call('HMGET', key, 'payload', 'policy')
   record(id, plan[1], 'due', due, 'created', text(math.ceil(now_us() / 1000)), 'policy', plan[2],
@@ -69,7 +74,7 @@ local function add_occurrence(name, id, due, horizon)
   redis.call('HSET', key, 'job', id)
   redis.call('ZADD', base .. ':due', due, id)
   redis.call('ZADD', base .. ':schedules', due, name)
-  if tonumber(due) <= horizon then announce({ due }) end
+  if tonumber(due) <= horizon_of(window_ends) then announce({ due }) end
 end
 -- Forgets the job of a schedule that is still pending.
 local function drop_occurrence(name)

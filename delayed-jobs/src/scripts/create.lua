@@ -4,7 +4,7 @@
 -- Returns for each job: {'created', 'known' or 'conflict', id, due}, or {'crowded', queue, 0} if there are too
 --   many queues already
 local now = math.ceil(now_us() / 1000)
-local horizon, created = now + tonumber(ARGV[1]), text(now)
+local horizon, created = horizon_of(now + tonumber(ARGV[1])), text(now)
 local reply, entries, near = {}, {}, {}
 -- New jobs of each named queue; -1 if there is no room for the queue.
 local counts = {}

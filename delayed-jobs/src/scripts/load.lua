@@ -20,4 +20,6 @@ if #found == 2 * most then
   -- What else is due at the last moment needs no further entry, so the next page begins after it.
   up_to, more = tonumber(last), 1
 end
+-- Notices begin there.
+redis.call('SET', base .. ':read', text(up_to))
 return { now, sent, up_to, more, moments }

@@ -4,7 +4,8 @@
 -- Returns for each job the moment of its next attempt, -1 if it is dead, or -2 if this attempt does not
 --   hold it any more
 local now = math.floor(now_us() / 1000)
-local delay, kill, reason, window = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3], tonumber(ARGV[4])
+local delay, kill, reason = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
+local horizon = horizon_of(now + tonumber(ARGV[4]))
 -- A server may begin every script with the same random numbers, so the caller gives the seed.
 math.randomseed(tonumber(ARGV[5]))
 local reply, near = {}, {}
@@ -34,7 +35,7 @@ for i = 6, #ARGV, 2 do
       redis.call('HSET', key, 'due', at, 'reason', reason)
       redis.call('ZADD', base .. ':due', at, id)
       count_pending(queue_of(id), 1)
-      if due <= now + window then near[#near + 1] = at end
+      if due <= horizon then near[#near + 1] = at end
       reply[#reply + 1] = due
     end
   end

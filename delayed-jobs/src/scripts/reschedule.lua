@@ -11,5 +11,5 @@ due = due == '' and now + tonumber(delay) or tonumber(due)
 local at = text(due)
 redis.call('HSET', key, 'due', at, 'moved', once)
 redis.call('ZADD', base .. ':due', at, id)
-if due <= now + tonumber(ARGV[5]) then announce({ at }) end
+if due <= horizon_of(now + tonumber(ARGV[5])) then announce({ at }) end
 return { 'pending', due }

@@ -175,8 +175,14 @@ impl Store {
     pub(crate) async fn extend(&self, receipts: &[Receipt], hold: Duration) -> Result<Vec<bool>> {
         // The permits first: a job that is held for longer than its permit is one too many.
         self.hold_permits(receipts, hold).await?;
-        self.for_each(receipts, script!("extend"), millis(hold), false)
-            .await
+        let held = self
+            .for_each(receipts, script!("extend"), millis(hold), false)
+            .await?;
+        // The hold of a job may have ended after its permit was kept.
+        let stale = receipts.iter().zip(&held).filter(|(_, held)| !**held);
+        let stale: Vec<Receipt> = stale.map(|(receipt, _)| receipt.clone()).collect();
+        self.give_permits_back(&stale).await;
+        Ok(held)
     }
 
     /// Gives failed jobs back.

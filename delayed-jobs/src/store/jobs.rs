@@ -15,7 +15,7 @@ use crate::units::{lock, millis};
 /// Jobs accepted by one script; Redis does nothing else meanwhile.
 const MOST: usize = 128;
 
-/// Most queues with jobs: each one has metrics, and is counted in each partition.
+/// Most queues with jobs in a partition: each one has metrics. Those of jobs that schedules make are not refused.
 const MOST_QUEUES: usize = 1000;
 
 type Answer = Result<Accepted>;

@@ -70,7 +70,9 @@ impl Store {
         self.search(&Search::default(), from, limit).await
     }
 
-    /// Lists jobs, at most `limit`, from where another page ended. A page may hold fewer jobs though there are more.
+    /// Lists jobs, at most `limit`, from where another page ended. A page may hold fewer jobs though there are more. The
+    /// end of a page counts jobs, of those that are pending only those due at its last moment: if some of them leave the
+    /// list before the next page is asked for, as many others are passed over.
     ///
     /// # Errors
     ///

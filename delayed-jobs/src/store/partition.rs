@@ -143,7 +143,8 @@ pub struct Overview {
     pub unread: u64,
     /// How long the first of them has waited, in milliseconds.
     pub unread_ms: u64,
-    /// How long ago the oldest unacknowledged job has fired, in milliseconds.
+    /// How long ago one of them has fired, in milliseconds: the first unread one, or of those that consumers hold the one
+    /// whose hold ends first, whichever is older.
     pub unacknowledged_ms: u64,
     /// Jobs whose attempts are used up.
     pub dead: u64,
@@ -172,7 +173,8 @@ pub struct QueueView {
     pub unread_ms: u64,
     /// Jobs that were handed out and are not acknowledged yet, and those that no consumer has taken.
     pub unacknowledged: u64,
-    /// How long ago the oldest unacknowledged job has fired, in milliseconds.
+    /// How long ago one of them has fired, in milliseconds: the first unread one, or of those that consumers hold the one
+    /// whose hold ends first, whichever is older.
     pub unacknowledged_ms: u64,
     /// Whether it hands nothing out.
     pub paused: bool,
@@ -249,7 +251,7 @@ pub struct PartitionView {
     pub unread: u64,
     /// How long the first of them has waited.
     pub unread_ms: u64,
-    /// How long ago the oldest unacknowledged job has fired.
+    /// How long ago one of them has fired; see [`Overview::unacknowledged_ms`].
     pub unacknowledged_ms: u64,
     /// Jobs whose attempts are used up.
     pub dead: u64,

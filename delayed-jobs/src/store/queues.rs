@@ -1,7 +1,7 @@
 //! Queues: what each may hand out, and what it holds. A rule that `take` must know is in each partition, so it counts from
 //! the moment at which the request for it is answered. Permits are of the whole namespace: they are in one place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use redis::Cmd;
@@ -119,14 +119,13 @@ impl Store {
         limits.check().map_err(StoreError::Unfit)?;
         let key = format!("{}:limits", self.queues_base());
         if *limits == Limits::default() {
-            self.rule("limited", queue, false).await?;
-            let _: u64 = self.ask(&Cmd::hdel(key, queue.suffix())).await?;
+            let _: u64 = self.ask(&Cmd::hdel(&key, queue.suffix())).await?;
         } else {
-            let _: u64 = self
-                .ask(&Cmd::hset(key, queue.suffix(), limits.text()))
-                .await?;
-            self.rule("limited", queue, true).await?;
+            let set = Cmd::hset(&key, queue.suffix(), limits.text());
+            let _: u64 = self.ask(&set).await?;
         }
+        let has_limits = Cmd::hexists(key, queue.suffix());
+        self.spread_rule("limited", queue, 0, &has_limits).await?;
         self.announce_queue(queue).await
     }
 
@@ -136,24 +135,38 @@ impl Store {
     ///
     /// [`StoreError::Away`]; then repeat it.
     pub async fn set_paused(&self, queue: &Queue, paused: bool) -> Result<()> {
-        self.rule("paused", queue, paused).await?;
+        let of_first = self.rules(0);
+        let rule = format!("paused:{}", queue.suffix());
+        self.set_rule(0, &rule, paused).await?;
+        let is_paused = Cmd::sismember(of_first, rule);
+        self.spread_rule("paused", queue, 1, &is_paused).await?;
         self.announce_queue(queue).await
     }
 
-    /// Writes a rule into each partition, or takes it away.
-    async fn rule(&self, kind: &str, queue: &Queue, holds: bool) -> Result<()> {
-        self.refresh().await?;
+    /// Writes a rule into each partition from `first` on if `holds` says so, or takes it away. Other requests may do the
+    /// same, and nodes may add partitions meanwhile: it is written again until nothing has changed.
+    async fn spread_rule(&self, kind: &str, queue: &Queue, first: u16, holds: &Cmd) -> Result<()> {
         let rule = format!("{kind}:{}", queue.suffix());
-        for partition in 0..self.partitions() {
-            let key = self.rules(partition);
-            let change = if holds {
-                Cmd::sadd(key, &rule)
-            } else {
-                Cmd::srem(key, &rule)
-            };
-            let _: u64 = self.ask(&change).await?;
+        let mut wanted = (self.ask::<bool>(holds).await?, self.reach().await?);
+        loop {
+            for partition in first..wanted.1 {
+                self.set_rule(partition, &rule, wanted.0).await?;
+            }
+            let now = (self.ask(holds).await?, self.reach().await?);
+            if now == wanted {
+                return Ok(());
+            }
+            wanted = now;
         }
-        Ok(())
+    }
+
+    async fn set_rule(&self, partition: u16, rule: &str, holds: bool) -> Result<()> {
+        let key = self.rules(partition);
+        let change = match holds {
+            true => Cmd::sadd(key, rule),
+            false => Cmd::srem(key, rule),
+        };
+        self.ask::<u64>(&change).await.map(drop)
     }
 
     /// Lets consumers that wait for this queue ask again.
@@ -165,13 +178,29 @@ impl Store {
         Ok(())
     }
 
-    /// Copies the rules into partitions that are about to be added.
+    /// Asks how many partitions rules are written into: those that there are, and those that a node is about to add.
+    async fn reach(&self) -> Result<u16> {
+        let fields = Cmd::hmget(self.noted(), &["partitions", "rule_partitions"]);
+        let [partitions, reach]: [Option<u16>; 2] = self.ask(&fields).await?;
+        self.learn(partitions.unwrap_or(0));
+        Ok(self.partitions().max(reach.unwrap_or(0)))
+    }
+
+    /// Copies the rules into partitions that are about to be added, into which requests write rules already.
     pub(super) async fn copy_rules(&self, added: std::ops::Range<u16>) -> Result<()> {
-        let rules: Vec<String> = self.ask(&Cmd::smembers(self.rules(0))).await?;
-        for partition in added.filter(|_| !rules.is_empty()) {
-            let _: u64 = self.ask(&Cmd::sadd(self.rules(partition), &rules)).await?;
+        let mut copied = HashSet::new();
+        loop {
+            let rules: HashSet<String> = self.ask(&Cmd::smembers(self.rules(0))).await?;
+            if rules == copied {
+                return Ok(());
+            }
+            for partition in added.clone() {
+                for rule in rules.symmetric_difference(&copied) {
+                    self.set_rule(partition, rule, rules.contains(rule)).await?;
+                }
+            }
+            copied = rules;
         }
-        Ok(())
     }
 
     /// Returns the limits of all queues that have some, and the queues that are paused.

@@ -244,6 +244,44 @@ async fn a_command_that_runs_for_too_long_ends_with_all_that_it_has_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_whose_node_is_no_url_says_so_and_ends() {
+    for node in ["localhost:8080", "nonsense"] {
+        let mut worker = Command::new(PROGRAM);
+        worker.args(["consume", "--node", node, "--exec", "true"]);
+        let output = worker.kill_on_drop(true).output();
+        let output = tokio::time::timeout(20_000 * MS, output).await;
+        let output = output.expect("a refusal").unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("not a URL of http"), "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_exit_code_counts_also_if_a_command_leaves_processes_behind() {
+    let (_scene, api) = Scene::served().await;
+    let _worker = Command::new(PROGRAM)
+        .args(["consume", "--node", api.address(), "--timeout", "5s"])
+        .args([
+            "--exec",
+            "sleep 20 & grep -q good || { echo bad >&2; exit 3; }",
+        ])
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let made = async |payload: &str| {
+        let job = json!({ "payload": payload, "max_attempts": 1 });
+        api.post("/v1/jobs", job).await["id"].clone()
+    };
+    let (good, bad) = (made("good").await, made("bad").await);
+    until("both have ended", async || {
+        api.has_state(&good, "done").await && api.has_state(&bad, "dead").await
+    })
+    .await;
+    assert_eq!(api.job(&bad).await["reason"], "exit status: 3: bad");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_workers_in_python_and_shell_work() {
     for (program, file, needs) in [
         ("python3", "worker.py", "python3 -c 'import requests'"),

@@ -249,6 +249,25 @@ async fn a_node_that_is_asked_to_end_answers_and_gives_its_partitions_back() {
     scene.collect(&[id]).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_asked_to_end_waits_for_no_client_that_says_no_more() {
+    let (scene, node) = Scene::served_with(|settings| settings.lease = 30_000 * MS).await;
+    let address = node.address().trim_start_matches("http://");
+    let mut clients = Vec::new();
+    for said in [
+        "GET /v1/jobs HTTP/1.1\r\nho",
+        "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
+    ] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(said.as_bytes()).await.unwrap();
+        clients.push(client);
+    }
+    tokio::time::sleep(200 * MS).await;
+    let ended = tokio::time::timeout(20_000 * MS, node.end()).await;
+    assert!(ended.is_ok(), "it waits for them");
+    assert!(scene.holders().await.is_empty());
+}
+
 /// A wire that can be cut: what comes in at a port goes to another one, or nowhere.
 struct Proxy {
     url: String,

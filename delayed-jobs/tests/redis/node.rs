@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayed_jobs::{NewJob, Node, Settings, State, Store, When};
+use delayed_jobs::{NewJob, NewSchedule, Node, Recurrence, Settings, State, Store, When};
 
 use crate::support::{MS, Scene, collect, each_came_once, job, now_ms, say, until};
 
@@ -161,4 +161,36 @@ async fn jobs_for_the_end_of_time_are_listed_moved_and_cancelled() {
         let found = store.cancel(&made.id).await.unwrap();
         assert_eq!(found.state, State::Cancelled);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notices_reach_as_far_as_was_read_before_the_clock_was_set_back() {
+    let scene = Scene::with(|settings| {
+        (settings.partitions, settings.window) = (1, 1_000 * MS);
+    })
+    .await;
+    // A holder has read this while the clock was a minute ahead, and reads behind it next.
+    let _: (u64, u64, u64, bool, Vec<u64>) = scene.script("load", ("-inf", 60_000, 1_000)).await;
+    let notices = async || -> u64 {
+        say::<Option<u64>>(&scene.redis, "GET jobs:{0}:seq")
+            .await
+            .unwrap_or(0)
+    };
+    let id = scene.create(job("beyond the window", 30_000 * MS)).await;
+    assert_eq!(notices().await, 1);
+    let when = When::After(40_000 * MS);
+    scene.store.reschedule(&id, when, None).await.unwrap();
+    assert_eq!(notices().await, 2);
+    let every = Recurrence::every(50_000 * MS).unwrap();
+    let schedule = NewSchedule {
+        name: "often".to_owned(),
+        recurrence: every,
+        payload: String::new(),
+        retry: None,
+        queue: delayed_jobs::Queue::default(),
+    };
+    scene.store.schedule(&schedule).await.unwrap();
+    assert_eq!(notices().await, 3);
+    scene.create(job("will be read", 90_000 * MS)).await;
+    assert_eq!(notices().await, 3);
 }

@@ -30,6 +30,9 @@ async fn tokens_read_or_write_and_are_exchanged_without_a_restart() {
         ("GET", "/", "", 200, ""),
         ("GET", "/healthz", "", 200, ""),
         ("GET", "/readyz", "", 200, ""),
+        ("HEAD", "/healthz", "", 200, ""),
+        ("HEAD", "/v1/jobs", "", 401, ""),
+        ("HEAD", "/v1/jobs", READ, 200, ""),
         ("POST", "/v1/queues/mail/pause", READ, 403, "forbidden"),
         ("GET", "/openapi.json", "", 200, ""),
         ("GET", "/metrics", "", 401, "unauthorized"),
@@ -156,6 +159,11 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
     assert!((1.2..60.0).contains(&node.metric("unacknowledged_age_seconds").await));
     node.ask("POST", "/v1/jobs", "[]").await;
     assert_eq!(node.metric("refused_total").await, 1.0);
+    for method in ["A", "B", "C"] {
+        assert_eq!(node.ask(method, "/v1/jobs", "").await.0, 405);
+    }
+    let unknown = r#"http_seconds_count{method="other",route="/v1/jobs",status="405"}"#;
+    assert_eq!(node.metric(unknown).await, 3.0);
     // Prometheus names the newer format, and others get the older one.
     for (accepted, kind, has_end) in [
         (

@@ -293,6 +293,27 @@ async fn permits_are_held_as_long_as_jobs_and_come_back_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_extension_that_comes_too_late_keeps_no_permit() {
+    let (scene, node) = Scene::served_with(patient).await;
+    let limits = json!({ "concurrency": 1 });
+    node.ask("PUT", "/v1/queues/mail", limits).await;
+    let id = scene.create(of_mail("1", MS)).await;
+    let first = &node.take("&queue=mail&hold=60s").await[0];
+    // The hold of the job ends after that of its permit was prolonged.
+    let held = format!("jobs:{{{}}}:held:mail", id.partition());
+    let _: u64 = say(&scene.redis, &format!("ZADD {held} 1 {id}")).await;
+    let body = json!({ "receipts": [first["receipt"]], "hold": "1h" });
+    let answer = node.post("/v1/deliveries/extend", body).await;
+    assert_eq!(answer["stale"], json!([first["receipt"]]));
+    let again = node.take("&queue=mail").await;
+    assert_eq!(again.len(), 1, "nobody holds the permit");
+    assert_eq!(
+        (&again[0]["id"], &again[0]["attempt"]),
+        (&json!(id), &json!(2))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rate_holds_in_each_stretch_of_time() {
     let scene = Scene::with(patient).await;
     let _node = Node::start(scene.settings.clone()).await.unwrap();
@@ -476,5 +497,98 @@ async fn pending_jobs_are_listed_in_the_order_of_their_moments() {
         }
         assert_eq!((due.len(), ids.len()), (300, 300), "in pages of {limit}");
         assert!(due.is_sorted(), "in pages of {limit}: {due:?}");
+    }
+}
+
+/// How many of the first partitions have a rule for the queue `mail`.
+async fn with_rule(scene: &Scene, rule: &str, partitions: u16) -> u16 {
+    let mut count = 0;
+    for partition in 0..partitions {
+        let words = format!("SISMEMBER jobs:{{{partition}}}:rules {rule}:mail");
+        count += say::<u16>(&scene.redis, &words).await;
+    }
+    count
+}
+
+async fn set_both(store: &Store, holds: bool) {
+    let limits = Limits {
+        concurrency: holds.then_some(5),
+        rate: None,
+    };
+    store.set_paused(&mail(), holds).await.unwrap();
+    store.set_limits(&mail(), &limits).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pauses_and_limits_count_in_partitions_that_are_added_meanwhile() {
+    for holds in [true, false] {
+        let scene = Scene::with(patient).await;
+        let other: Queue = "other".parse().unwrap();
+        scene.store.set_paused(&other, true).await.unwrap();
+        set_both(&scene.store, !holds).await;
+        let more = Settings {
+            partitions: 1_000,
+            ..scene.settings.clone()
+        };
+        let adding = tokio::spawn(Node::start(more));
+        until("some rules are copied", async || {
+            say(&scene.redis, "SISMEMBER jobs:{300}:rules paused:other").await
+        })
+        .await;
+        set_both(&scene.store, holds).await;
+        adding.await.unwrap().unwrap().stop().await;
+        for rule in ["paused", "limited"] {
+            let wanted = if holds { 1_000 } else { 0 };
+            assert_eq!(with_rule(&scene, rule, 1_000).await, wanted, "{rule}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_reach_partitions_that_a_node_has_not_added_before_it_died() {
+    let scene = Scene::with(patient).await;
+    set_both(&scene.store, true).await;
+    let more = Settings {
+        partitions: 40,
+        ..scene.settings.clone()
+    };
+    Node::start(more.clone()).await.unwrap().stop().await;
+    // It died before its last step.
+    let _: u64 = say(&scene.redis, "HSET jobs:settings partitions 4").await;
+    set_both(&scene.store, false).await;
+    Node::start(more).await.unwrap().stop().await;
+    let left = with_rule(&scene, "paused", 40).await + with_rule(&scene, "limited", 40).await;
+    assert_eq!(left, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_pauses_and_limits_at_the_same_time_one_counts_everywhere() {
+    let scene = Scene::with(patient).await;
+    let stores = [
+        scene.store.clone(),
+        Store::open(scene.settings.clone()).await.unwrap(),
+    ];
+    for _ in 0..100 {
+        let (on, off) = (&stores[0], &stores[1]);
+        let limits = Limits {
+            concurrency: Some(1),
+            rate: None,
+        };
+        let (queue, none) = (mail(), Limits::default());
+        let all = tokio::join!(
+            on.set_paused(&queue, true),
+            off.set_paused(&queue, false),
+            on.set_limits(&queue, &limits),
+            off.set_limits(&queue, &none),
+        );
+        assert!(all.0.is_ok() && all.1.is_ok() && all.2.is_ok() && all.3.is_ok());
+        for rule in ["paused", "limited"] {
+            let count = with_rule(&scene, rule, 4).await;
+            assert!([0, 4].contains(&count), "{rule} in {count} of 4 partitions");
+        }
+        let shown = scene.store.overview().await.unwrap().queues;
+        let shown = shown.iter().find(|one| one.queue == queue);
+        let is_limited = shown.is_some_and(|one| one.limits == limits);
+        assert_eq!(is_limited, with_rule(&scene, "limited", 1).await == 1);
     }
 }

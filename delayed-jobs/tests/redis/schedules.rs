@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use delayed_jobs::{Delivery, NewSchedule, Queue, Recurrence, Scheduled};
 use serde_json::json;
 
-use crate::support::{MS, Scene, now_ms};
+use crate::support::{MS, Scene, now_ms, say};
 
 fn every(name: &str, ms: u32, payload: &str) -> NewSchedule {
     let recurrence = Recurrence::every(ms * MS).unwrap();
@@ -190,4 +190,22 @@ async fn a_schedule_goes_on_after_one_of_its_jobs_was_cancelled() {
     let all = collect_for(&scene, 4_200 * MS).await;
     let due: Vec<u64> = all.iter().map(|one| one.due_ms).collect();
     assert_eq!(due, [first + 1_800], "only the first one was cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_schedules_is_refused_if_redis_refuses_one() {
+    let (scene, node) = Scene::served().await;
+    node.ask("PUT", "/v1/schedules/tea", json!({ "every": "1h" }))
+        .await;
+    assert_eq!(
+        node.get("/v1/schedules").await["schedules"][0]["name"],
+        "tea"
+    );
+    let _: () = say(&scene.redis, "ACL SETUSER default -hmget").await;
+    let (status, answer) = node.ask("GET", "/v1/schedules", "").await;
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (503, &json!("redis_denied")),
+        "{answer}"
+    );
 }

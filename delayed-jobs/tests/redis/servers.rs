@@ -407,6 +407,7 @@ async fn a_node_that_cannot_work_says_why_and_ends() {
         (&redis, &["--partitions", "0"], 2, "1 to 4096"),
         (&redis, &["--window", "999ms"], 2, "1 s or more"),
         (&redis, &["--patience", "0s"], 2, "patience"),
+        (&redis, &["--hold", "0s"], 2, "hold"),
         (&redis, &["--config", &none], 2, "/none"),
         (&redis, &["--config", &good], 2, "line 1"),
         (
@@ -421,6 +422,19 @@ async fn a_node_that_cannot_work_says_why_and_ends() {
             &[webhook, "ftp://x", secret, &good],
             2,
             "not a URL of http",
+        ),
+        (
+            &redis,
+            &[
+                webhook,
+                "http://x",
+                secret,
+                &good,
+                "--webhook-timeout",
+                "18446744073709551615s",
+            ],
+            2,
+            "at most 24h",
         ),
         (
             &redis,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -172,4 +173,39 @@ async fn a_push_that_fails_says_what_has_caused_it_and_takes_one_queue() {
         "a URL may hold a secret: {reason}"
     );
     assert!(node.has_state(&other["id"], "fired").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_an_answer_without_an_end_only_the_beginning_is_read() {
+    let scene = Scene::new().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let talk = async || {
+        let parts =
+            futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>("x".repeat(1_000)));
+        (StatusCode::INTERNAL_SERVER_ERROR, Body::from_stream(parts))
+    };
+    let router = Router::new().route("/", post(talk));
+    tokio::spawn(axum::serve(listener, router).into_future());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), KEY).unwrap();
+    let secret = ["--webhook-secret-file", file.path().to_str().unwrap()];
+    let more = [
+        &["--webhook-url", &url, "--webhook-timeout", "60s"],
+        &secret[..],
+    ]
+    .concat();
+    let _pushing = serve(&scene.redis.url(), &more).spawn().unwrap();
+    let node = scene.node().await;
+    let made = node.post("/v1/jobs", json!({ "max_attempts": 1 })).await;
+    // Long before the timeout.
+    until("it is dead", async || {
+        node.has_state(&made["id"], "dead").await
+    })
+    .await;
+    let reason = node.job(&made["id"]).await["reason"].clone();
+    assert_eq!(
+        reason,
+        format!("500 Internal Server Error: {}", "x".repeat(200))
+    );
 }
