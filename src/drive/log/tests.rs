@@ -323,6 +323,23 @@ fn sealed_blocks_are_looked_at_where_that_pays() {
     );
 }
 
+/// One timer that is far away and one at short notice, again and again: each of the latter seals one of the former.
+#[test]
+fn entries_that_are_sealed_one_by_one_share_a_block() {
+    let mut timers = Timers::sealed(1);
+    for now in (0..4000).step_by(100) {
+        timers.log.follow(now);
+        timers.push(1_000_000);
+        timers.push(now + 80);
+        assert_eq!(timers.insert_due(now + 80, usize::MAX), (1, 0));
+    }
+    assert_eq!((timers.log.len(), timers.log.blocks.len()), (1 + 40, 1));
+    timers.insert_due(1_000_000, usize::MAX);
+    timers.insert_due(1_000_000, usize::MAX);
+    let far = timers.inserted.into_iter().filter(|index| index % 2 == 1);
+    assert!(far.eq((1..=79).step_by(2)), "in their order");
+}
+
 #[test]
 fn entries_without_room_in_the_wheel_stay_in_order() {
     let Timers {
