@@ -341,6 +341,19 @@ fn entries_that_are_sealed_one_by_one_share_a_block() {
 }
 
 #[test]
+fn dead_entries_count_against_the_limit() {
+    let mut timers = Timers::sealed(8 * BLOCK as u64);
+    timers.dead = (0..8 * BLOCK).map(|n| n % 2 == 0).collect();
+    while timers.log.len() > 0 {
+        let (inserted, removed) = timers.insert_due(20_000, BLOCK);
+        assert!(
+            inserted + removed < 2 * BLOCK,
+            "{inserted} inserted, {removed} removed"
+        );
+    }
+}
+
+#[test]
 fn entries_without_room_in_the_wheel_stay_in_order() {
     let Timers {
         mut log,
@@ -363,11 +376,21 @@ fn entries_without_room_in_the_wheel_stay_in_order() {
     assert!(inserted.into_iter().eq(0..6_000));
 }
 
+/// The memory of all blocks, with that of the lists in which they are.
+fn bytes_of(log: &Log) -> usize {
+    let blocks = log.blocks.iter().chain([&log.tail]);
+    let places = blocks.map(|block| &block.places).chain(&log.pool.0);
+    let lists = log.blocks.capacity() * size_of::<Block>()
+        + log.pool.0.capacity() * size_of_val(&log.tail.places);
+    places.map(|places| size_of_val(&**places)).sum::<usize>() + lists
+}
+
 #[test]
 fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
     let mut timers = Timers::sealed((RESERVE * 3 * BLOCK / 2) as u64);
     for _ in 0..2 {
         timers.push(9_000);
+        assert_eq!(timers.log.held_bytes(), bytes_of(&timers.log));
         timers.log.clear();
         let Timers { log, .. } = &timers;
         assert_eq!(
@@ -375,10 +398,7 @@ fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
             (0, u64::MAX, 0)
         );
         assert_eq!(log.pool.0.len(), RESERVE);
-        let reserve = log.pool.0.iter().map(|places| size_of_val(&**places));
-        let lists = log.blocks.capacity() * size_of::<Block>()
-            + log.pool.0.capacity() * size_of_val(&log.pool.0[0]);
-        assert_eq!(log.held_bytes(), reserve.sum::<usize>() + lists);
+        assert_eq!(log.held_bytes(), bytes_of(log));
     }
     timers
         .log
