@@ -216,10 +216,13 @@ impl Log {
         }
     }
 
-    /// Seals all that is young.
+    /// Seals all that is young, and fills the last sealed block up: with few entries at a time each would have a block.
     fn seal(&mut self) {
         self.sealed_min = self.earliest();
         self.close_tail();
+        if self.sealed < self.blocks.len() {
+            self.pack(self.sealed, 0);
+        }
         self.sealed = self.blocks.len();
         self.young_min = u64::MAX;
     }

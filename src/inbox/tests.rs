@@ -2,6 +2,7 @@
 
 use super::block::Block;
 use super::*;
+use crate::sync::epoch::Domain;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -80,10 +81,26 @@ fn blocks_are_used_again_also_under_a_foreign_guard() {
 
 #[test]
 fn a_writer_begins_with_small_blocks() {
-    let (_reader, inbox, writer) = inbox();
+    let (reader, inbox, writer) = inbox();
     let begun = |word: &u64| push(&inbox, &writer, *word).is_some();
     let first: Vec<u64> = (0..5000).filter(begun).collect();
     assert_eq!(first, [0, 8, 40, 168, 680, 2728, 4776]);
+    assert_eq!(
+        reader.open_blocks(),
+        1 + first.len(),
+        "after the inbox's own"
+    );
+}
+
+/// A writer has a place in its inbox's epoch, which lives as long as one of them does.
+#[test]
+fn what_a_writer_has_retired_goes_with_the_epoch() {
+    let (domain, writer) = (Domain::new(), Writer::default());
+    let retired = Arc::new(());
+    let garbage = Arc::clone(&retired);
+    writer.pin(&domain).defer(move || drop(garbage));
+    drop((writer, domain));
+    assert_eq!(Arc::strong_count(&retired), 1);
 }
 
 #[test]

@@ -417,7 +417,7 @@ impl<T> TimerStore for Producer<'_, T> {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use super::ShardHandle;
+    use super::{ShardHandle, pack, unpack};
     use crate::shard::Owner;
     use crate::wheel::{AnyWheel, Hierarchical};
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -466,6 +466,13 @@ mod tests {
         for (tick, called) in [(5, 1), (60, 1), (6, 2), (4, 2)] {
             let _ = owner.handle.producer(0).schedule(tick, 0, false).unwrap();
             assert_eq!(calls.load(Ordering::SeqCst), called, "for tick {tick}");
+        }
+    }
+
+    #[test]
+    fn a_message_names_any_node_and_any_living_mark() {
+        for (index, mark) in [(0, u32::MAX), (1, 3), (1 << 31, 1), (u32::MAX, 5)] {
+            assert_eq!(unpack(pack(index, mark)), (index, mark));
         }
     }
 }

@@ -293,11 +293,7 @@ impl<T> fmt::Display for ScheduleError<T> {
     }
 }
 
-impl<T> StdError for ScheduleError<T> {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.kind.source()
-    }
-}
+impl<T> StdError for ScheduleError<T> {}
 
 #[cfg(test)]
 pub(crate) mod tests;

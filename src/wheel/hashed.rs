@@ -312,3 +312,29 @@ impl Sweepable<CHUNK_ENTRIES> for Hashed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_has_the_entries_of_its_ticks_and_is_marked_until_they_have_gone() {
+        const BUCKETS: u64 = 128;
+        let mut wheel = Hashed::new(BUCKETS as usize);
+        for deadline in 1..=BUCKETS {
+            let (index, mark) = (deadline as u32, 1);
+            wheel.insert(Entry {
+                deadline,
+                index,
+                mark,
+            });
+        }
+        assert!(wheel.buckets.iter().all(|bucket| !bucket.is_empty()));
+        let mut due = Vec::new();
+        for now in 1..=BUCKETS {
+            assert!(!wheel.advance(now, BUCKETS as usize, &mut due));
+            let marked: u32 = wheel.occupied.iter().map(|word| word.count_ones()).sum();
+            assert_eq!((due.len() as u64, u64::from(marked)), (now, BUCKETS - now));
+        }
+    }
+}

@@ -94,6 +94,30 @@ fn a_turn_on_a_broken_clock_ends_in_an_error() {
     }
 }
 
+/// After its handler the time is read, from which a periodic timer may count its next deadline.
+#[test]
+fn a_periodic_timer_whose_call_breaks_the_clock_is_returned() {
+    for drive in DRIVES {
+        let (clock, payload) = (Breakable::default(), Arc::new(()));
+        let builder = one_shard().drive(drive).clock(clock.clone());
+        let broken = clock.clone();
+        let breaks = move |_: Expired<Arc<()>>| broken.set_broken(true);
+        let timer = builder.build_with(breaks).unwrap();
+        timer
+            .schedule_periodic(Duration::ZERO, rate(HOUR), Arc::clone(&payload))
+            .unwrap();
+        if drive == Drive::Manual {
+            assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 0 }));
+        }
+        wait_until("its shard has failed", || {
+            timer.state() == EngineState::Failed
+        });
+        clock.set_broken(false);
+        assert_eq!((timer.stop().unwrap().len(), timer.pending()), (1, 0));
+        assert_eq!(Arc::strong_count(&payload), 1, "nor is its template left");
+    }
+}
+
 /// A clock that stands, and panics once: at the reading of this number from now, if that is not 0.
 #[derive(Clone, Default)]
 struct Hiccup(Arc<AtomicUsize>);

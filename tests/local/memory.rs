@@ -163,6 +163,11 @@ fn an_idle_timer_takes_few_bytes() {
     }
     let each = timer.held_bytes() as f64 / count as f64;
     assert!(each <= 56.0, "{each:.1} bytes per timer");
+    let polled = timer.poll(Time::ZERO, |_| ());
+    assert!(
+        !polled.more,
+        "where all timers live there is nothing to sweep"
+    );
 }
 
 /// Those of a [`FixedTimer`] allocate nothing; in a [`LocalTimer`] the wheel may.
@@ -173,6 +178,8 @@ fn timers_within_the_capacity_find_room() {
     fixed.reserve(100);
     let room = fixed.capacity();
     assert!(room >= 100, "{room}");
+    let held = fixed.held_bytes();
+    assert!((32 * room..64 * room).contains(&held), "{held} bytes");
     let before = allocations();
     (0..room as u64).for_each(|n| _ = fixed.schedule(Time::ZERO, n).unwrap());
     assert_eq!(allocations(), before);

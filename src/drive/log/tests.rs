@@ -335,6 +335,36 @@ fn sealed_blocks_are_looked_at_where_that_pays() {
     );
 }
 
+/// One timer that is far away and one at short notice, again and again: each of the latter seals one of the former.
+#[test]
+fn entries_that_are_sealed_one_by_one_share_a_block() {
+    let mut timers = Timers::sealed(1);
+    for now in (0..4000).step_by(100) {
+        timers.log.follow(now);
+        timers.push(1_000_000);
+        timers.push(now + 80);
+        assert_eq!(timers.insert_due(now + 80, usize::MAX), (1, 0));
+    }
+    assert_eq!((timers.log.len(), timers.log.blocks.len()), (1 + 40, 1));
+    timers.insert_due(1_000_000, usize::MAX);
+    timers.insert_due(1_000_000, usize::MAX);
+    let far = timers.inserted.into_iter().filter(|index| index % 2 == 1);
+    assert!(far.eq((1..=79).step_by(2)), "in their order");
+}
+
+#[test]
+fn dead_entries_count_against_the_limit() {
+    let mut timers = Timers::sealed(8 * BLOCK as u64);
+    timers.dead = (0..8 * BLOCK).map(|n| n % 2 == 0).collect();
+    while timers.log.len() > 0 {
+        let (inserted, removed) = timers.insert_due(20_000, BLOCK);
+        assert!(
+            inserted + removed < 2 * BLOCK,
+            "{inserted} inserted, {removed} removed"
+        );
+    }
+}
+
 #[test]
 fn entries_without_room_in_the_wheel_stay_in_order() {
     let Timers {
@@ -358,11 +388,21 @@ fn entries_without_room_in_the_wheel_stay_in_order() {
     assert!(inserted.into_iter().eq(0..6_000));
 }
 
+/// The memory of all blocks, with that of the lists in which they are.
+fn bytes_of(log: &Log) -> usize {
+    let blocks = log.blocks.iter().chain([&log.tail]);
+    let places = blocks.map(|block| &block.places).chain(&log.pool.0);
+    let lists = log.blocks.capacity() * size_of::<Block>()
+        + log.pool.0.capacity() * size_of_val(&log.tail.places);
+    places.map(|places| size_of_val(&**places)).sum::<usize>() + lists
+}
+
 #[test]
 fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
     let mut timers = Timers::sealed((RESERVE * 3 * BLOCK / 2) as u64);
     for _ in 0..2 {
         timers.push(9_000);
+        assert_eq!(timers.log.held_bytes(), bytes_of(&timers.log));
         timers.log.clear();
         let Timers { log, .. } = &timers;
         assert_eq!(
@@ -370,10 +410,7 @@ fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
             (0, u64::MAX, 0)
         );
         assert_eq!(log.pool.0.len(), RESERVE);
-        let reserve = log.pool.0.iter().map(|places| size_of_val(&**places));
-        let lists = log.blocks.capacity() * size_of::<Block>()
-            + log.pool.0.capacity() * size_of_val(&log.pool.0[0]);
-        assert_eq!(log.held_bytes(), reserve.sum::<usize>() + lists);
+        assert_eq!(log.held_bytes(), bytes_of(log));
     }
     timers
         .log

@@ -140,5 +140,25 @@ fn a_thread_that_stops_inside_a_wake_stops_no_other_wake() {
 }
 
 #[cfg(target_os = "linux")]
+#[test]
+fn the_first_sleep_sets_the_threads_timer_slack() {
+    use super::linux::Parker;
+    // SAFETY: asks for a number of the calling thread.
+    let slack = || unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    let sleeper = std::thread::spawn(move || {
+        let before = slack();
+        let (mut parker, _waker) = Parker::new();
+        parker.sleep(Some(std::time::Duration::from_nanos(1)));
+        (before, slack())
+    });
+    let (before, after) = sleeper.join().unwrap();
+    if before < 0 {
+        eprintln!("skipped: no timer slack");
+        return;
+    }
+    assert_eq!(after, 1, "{before} ns before");
+}
+
+#[cfg(target_os = "linux")]
 tests_of!(linux);
 tests_of!(portable);

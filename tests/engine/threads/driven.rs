@@ -394,6 +394,7 @@ fn a_shard_that_cannot_be_driven_says_why() {
         TurnError::Driven { shard: 0 }
     );
     let other = timer.drive_shard(1).unwrap();
+    assert_eq!(other.shard(), 1);
     drop(other);
     let again = timer.drive_shard(1).unwrap();
     assert_eq!(timer.stop().unwrap().len(), 0);
@@ -401,6 +402,17 @@ fn a_shard_that_cannot_be_driven_says_why() {
     assert_eq!(timer.drive_shard(1).unwrap_err(), TurnError::Stopped);
     drop((first, again));
     assert!(timer.is_stopped());
+}
+
+#[test]
+fn a_driver_that_leaves_an_engine_turned_by_hand_leaves_no_worker() {
+    let at = Setup::by_hand();
+    let (timer, fired) = at.recording();
+    let shard = timer.drive_shard(0).unwrap();
+    timer.schedule_key(ms(1), 1).unwrap();
+    drop(shard);
+    at.advance(&timer, ms(1));
+    assert_eq!(fired.ids(), [1]);
 }
 
 /// The thread that would turn the shard is the one that ends the engine.

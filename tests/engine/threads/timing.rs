@@ -5,11 +5,12 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use tickwheel::{Drive, Expired, IdleStrategy, Key, ManualClock, Routing};
 
-const IDLE: [IdleStrategy; 3] = [
+const IDLE: [IdleStrategy; 4] = [
     IdleStrategy::Park,
     IdleStrategy::SpinThenPark {
         spin: Duration::from_micros(200),
     },
+    IdleStrategy::SpinThenPark { spin: HOUR },
     IdleStrategy::BusySpin,
 ];
 
@@ -24,7 +25,10 @@ fn an_earlier_timer_ends_the_sleep() {
             .build_with(handler)
             .unwrap();
         timer.schedule(HOUR, 0).unwrap();
-        let spins = matches!(idle, IdleStrategy::BusySpin);
+        let spins = match idle {
+            IdleStrategy::SpinThenPark { spin } => spin == HOUR,
+            idle => idle == IdleStrategy::BusySpin,
+        };
         wait_until("the worker sleeps", || spins || timer.stats().parks() > 0);
         let start = Instant::now();
         timer.schedule(ms(2), 1).unwrap();
