@@ -41,7 +41,7 @@ pub(crate) struct Turn {
 pub(crate) struct Owner<T> {
     pub(crate) handle: Arc<ShardHandle<T>>,
     reader: Reader,
-    driver: Driver,
+    pub(super) driver: Driver,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain inserted.
