@@ -370,13 +370,14 @@ impl<T> Owner<T> {
             driver,
             ..
         } = self;
-        let (mut dead, mut inserted) = (0, 0);
+        let (mut dead, mut inserted, mut earliest) = (0, 0, u64::MAX);
         let nodes = handle.of_owner();
         let drained = reader.drain(limit, |message| {
             let (index, mark) = unpack(message.word);
             match handle.table.arrive(index, mark, message.tick) {
                 Some((deadline, mark)) => {
                     inserted += 1;
+                    earliest = earliest.min(deadline);
                     driver.insert_accepted(
                         Entry {
                             deadline,
@@ -389,6 +390,10 @@ impl<T> Owner<T> {
                 None => dead += 1,
             }
         });
+        // No word tells of it any more, and a handler may hold this turn up: the lag counts from it then.
+        if earliest < handle.counters.next_tick() {
+            handle.counters.set_next_tick(earliest);
+        }
         handle.counters.cancelled_in_inbox.add(dead);
         handle.counters.drained.add(drained.taken as u64);
         self.draining = drained.more;
