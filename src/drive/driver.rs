@@ -411,6 +411,11 @@ impl Driver {
         self.earliest().unwrap_or(u64::MAX)
     }
 
+    /// Returns whether the last tick has come, at which all that is inserted is due.
+    pub(crate) fn is_at_last_tick(&self) -> bool {
+        self.latest == u64::MAX
+    }
+
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
     /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
     pub(crate) fn begin_sweep(&mut self) {

@@ -202,7 +202,7 @@ impl DurationHistogram {
         let rank = rank.clamp(1, self.count.max(1));
         let mut seen = 0;
         let mut covers = |&(_, count): &(Duration, u64)| {
-            seen += count;
+            seen = count.saturating_add(seen);
             seen >= rank
         };
         self.buckets()
@@ -222,21 +222,23 @@ impl DurationHistogram {
             .rposition(|count| *count > 0)
             .map_or(0, upper_ns);
         Self {
-            count: counts.iter().sum(),
+            count: counts
+                .iter()
+                .fold(0, |sum, count| count.saturating_add(sum)),
             counts,
             sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
             max_ns: max.min(self.max_ns),
         }
     }
 
-    /// Adds the counts of `other` to this histogram. O(buckets).
+    /// Adds the counts of `other` to this histogram; none grows beyond [`u64::MAX`]. O(buckets).
     pub fn merge(&mut self, other: &Self) {
         let buckets = self.counts.len().max(other.counts.len());
         self.counts.resize(buckets, 0);
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }

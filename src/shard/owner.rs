@@ -41,7 +41,7 @@ pub(crate) struct Turn {
 pub(crate) struct Owner<T> {
     pub(crate) handle: Arc<ShardHandle<T>>,
     reader: Reader,
-    driver: Driver,
+    pub(super) driver: Driver,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain inserted.
@@ -370,13 +370,14 @@ impl<T> Owner<T> {
             driver,
             ..
         } = self;
-        let (mut dead, mut inserted) = (0, 0);
+        let (mut dead, mut inserted, mut earliest) = (0, 0, u64::MAX);
         let nodes = handle.of_owner();
         let drained = reader.drain(limit, |message| {
             let (index, mark) = unpack(message.word);
             match handle.table.arrive(index, mark, message.tick) {
                 Some((deadline, mark)) => {
                     inserted += 1;
+                    earliest = earliest.min(deadline);
                     driver.insert_accepted(
                         Entry {
                             deadline,
@@ -389,6 +390,10 @@ impl<T> Owner<T> {
                 None => dead += 1,
             }
         });
+        // No word tells of it any more, and a handler may hold this turn up: the lag counts from it then.
+        if earliest < handle.counters.next_tick() {
+            handle.counters.set_next_tick(earliest);
+        }
         handle.counters.cancelled_in_inbox.add(dead);
         handle.counters.drained.add(drained.taken as u64);
         self.draining = drained.more;
@@ -425,6 +430,8 @@ impl<T> Owner<T> {
         self.draining = false;
         self.handle.counters.set_next_tick(u64::MAX);
         self.report();
+        // The wheel goes with the owner, and the nodes stay with the handle.
+        self.handle.counters.wheel_bytes.set(0);
     }
 
     /// Publishes what the shard holds.

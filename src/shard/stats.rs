@@ -86,7 +86,7 @@ pub struct ShardStats {
     /// timers that were cancelled before, and deadlines that were pulled in of timers that had ended, or moved again.
     pub cancelled_in_inbox: u64,
     /// How late timers fired, by the reading of the clock that [`Expired::lateness`](crate::Expired::lateness) tells
-    /// of.
+    /// of. Without a future's timer that fires in the very moment in which its waker is exchanged.
     pub lateness: DurationHistogram,
     /// How long handlers ran; empty without [`Builder::on_slow_handler`](crate::Builder::on_slow_handler).
     pub handler_time: DurationHistogram,

@@ -10,6 +10,7 @@ use crate::support::setup::{
     Fired, HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, recording, reflexive,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
@@ -247,6 +248,24 @@ fn the_lag_of_an_engine_is_that_of_its_latest_shard() {
     assert_eq!(lags, [ms(90), ms(60), ms(30)]);
     at.wait_idle(&timer);
     assert_eq!(timer.stats().lag(), Duration::ZERO);
+    timer.stop().unwrap();
+}
+
+/// Also of timers that have come since the last turn.
+#[test]
+fn the_lag_grows_while_a_handler_holds_its_shard_up() {
+    let at = Setup::by_hand();
+    let (clock, (tell, lags)) = (at.clock.clone(), channel());
+    let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
+        clock.advance(ms(10));
+        tell.send(timer.stats().lag()).unwrap();
+    });
+    for due in [ms(1), Duration::ZERO] {
+        (0..3).for_each(|id| _ = timer.schedule_key(due, id).unwrap());
+        at.advance(&timer, due);
+        assert_eq!(lags.try_iter().collect::<Vec<_>>(), [10, 20, 30].map(ms));
+        assert_eq!(timer.stats().lag(), Duration::ZERO);
+    }
     timer.stop().unwrap();
 }
 

@@ -171,6 +171,32 @@ fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
     }
 }
 
+/// That period is due at the last tick, and so are all timers then.
+#[test]
+fn fire_all_fires_a_periodic_timer_once_though_its_next_period_never_comes() {
+    let never = [
+        Period::fixed_rate(Duration::MAX, MissedTicks::Skip),
+        Period::fixed_delay(Duration::MAX),
+    ];
+    for (drive, period) in DRIVES
+        .into_iter()
+        .flat_map(|drive| never.map(|it| (drive, it.unwrap())))
+    {
+        let (timer, fired) = recording(one_shard().drive(drive));
+        timer.schedule_periodic(HOUR, period, 1).unwrap();
+        timer.schedule_periodic(Time::MAX, period, 2).unwrap();
+        arm(&timer, 2 * HOUR, 3);
+        let ending = timer.clone();
+        let end = std::thread::spawn(move || ending.shutdown(Shutdown::FireAll, Duration::MAX));
+        wait_until("all have fired", || fired.len() >= 3);
+        std::thread::sleep(ms(20));
+        // A shutdown that fires for ever ends with this.
+        timer.stop().unwrap();
+        assert_eq!(fired.ids(), [1, 3, 2], "{drive:?}, {period:?}");
+        end.join().unwrap().unwrap();
+    }
+}
+
 #[test]
 fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
     let (timer, fired) = recording(one_shard());

@@ -93,6 +93,8 @@ impl<T> Inner<T> {
         let idle: Vec<_> = without.filter_map(Berth::take).collect();
         self.berths.notify();
         drop(state);
+        // What ends here may take long: its destructors are the user's.
+        self.seats.iter().for_each(|seat| seat.wake_worker());
         // Before the wakers are called, which may stop the engine, too, and would wait for what is in hand here.
         idle.into_iter().for_each(|shard| self.end_here(shard));
         if is_news {

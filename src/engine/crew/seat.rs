@@ -33,9 +33,14 @@ impl Seat {
         }
     }
 
+    /// Wakes the shard's worker, if it sleeps; calls no code of the user's.
+    pub(super) fn wake_worker(&self) {
+        self.unparker.wake();
+    }
+
     /// Wakes the shard's worker or task; returns whether that did not panic.
     pub(crate) fn wake(&self) -> bool {
-        self.unparker.wake();
+        self.wake_worker();
         self.task.wake()
     }
 

@@ -87,6 +87,20 @@ fn an_empty_histogram_answers_zero() {
     }
 }
 
+/// As of one that a program merges into itself by mistake.
+#[test]
+fn counts_end_at_the_largest_number() {
+    let mut all = record_all(&[10, 20]);
+    let once = all.clone();
+    for _ in 0..70 {
+        let same = all.clone();
+        all.merge(&same);
+    }
+    let ends = [all.count(), all.since(&once).count()];
+    assert_eq!(ends, [u64::MAX; 2]);
+    assert!(all.percentile(100.0) <= all.max());
+}
+
 #[test]
 fn a_difference_is_what_came_in_between() {
     let recorder = Recorder::default();

@@ -5,7 +5,7 @@ use crate::support::breakable::Breakable;
 use crate::support::ledger::{Ends, Ledger};
 use crate::support::setup::{HOUR, Setup, ms, one_shard, recording, secs, stress, us, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
@@ -623,6 +623,45 @@ fn a_driver_is_told_of_a_shutdown() {
             assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
         }
     }
+}
+
+/// What the first one's handler holds waits in its destructor for what the second one's holds.
+#[test]
+fn a_worker_is_told_of_a_stop_though_another_shard_is_long_in_ending() {
+    /// Says that it is dropped, or waits for that.
+    enum Last {
+        Tells(Sender<()>),
+        Waits(Receiver<()>, Arc<AtomicBool>),
+    }
+    impl Drop for Last {
+        fn drop(&mut self) {
+            match self {
+                Self::Tells(tell) => tell.send(()).unwrap(),
+                Self::Waits(told, heard) => {
+                    heard.store(told.recv_timeout(secs(20)).is_ok(), Ordering::SeqCst);
+                }
+            }
+        }
+    }
+    let (tell, told) = channel();
+    let heard = Arc::new(AtomicBool::new(false));
+    let mut lasts = [
+        Some(Last::Waits(told, Arc::clone(&heard))),
+        Some(Last::Tells(tell)),
+    ];
+    let timer = one_shard()
+        .shards(2)
+        .build_per_shard(|shard| {
+            let last = lasts[shard].take();
+            move |_: &Timer<u64>, _| _ = &last
+        })
+        .unwrap();
+    let mut shard = timer.drive_shard(0).unwrap();
+    timer.start().unwrap();
+    while shard.turn(Waker::noop()).unwrap() == Some(Duration::ZERO) {}
+    wait_until("the worker sleeps", || timer.stats().shards[1].parks > 0);
+    timer.stop().unwrap();
+    assert!(heard.load(Ordering::SeqCst), "the worker slept on");
 }
 
 /// As an executor's does that runs the task of a driver in the call, and the task ends the engine for good.
