@@ -35,7 +35,7 @@ fn after_a_burst(nodes: u32) -> (Arc<World>, Vec<Armed>) {
 fn trim(world: &World) {
     let mut trim = Trim::default();
     trim.begin(&world.table, 0, || 0);
-    while trim.step(&world.table, world.owners_cache(), 1) {}
+    while trim.step(&world.table, world.owners_cache(), 1, || 0) {}
 }
 
 /// Somebody has the key of a timer of the burst, and its entry is still inserted, while its node's memory is given back

@@ -140,7 +140,7 @@ impl Trim {
             .regions
             .region_of(self.end.saturating_sub(1) as u32);
         if !is_worth_it(table, last) {
-            self.again_below = in_use / 2;
+            self.again_below = in_use.div_ceil(2);
             return;
         }
         // Whole pages, or they would come from the allocator.
@@ -151,9 +151,16 @@ impl Trim {
         }
     }
 
-    /// Takes one step, of about so many nodes, and returns whether there is more to do.
+    /// Takes one step, of about so many nodes, and returns whether there is more to do; `in_use` as when it
+    /// [began](Self::begin).
     #[cold]
-    pub(crate) fn step<T>(&mut self, table: &Table<T>, cache: &ThreadCache, nodes: usize) -> bool {
+    pub(crate) fn step<T>(
+        &mut self,
+        table: &Table<T>,
+        cache: &ThreadCache,
+        nodes: usize,
+        in_use: impl FnOnce() -> u64,
+    ) -> bool {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
         let magazines = (nodes / CAPACITY).max(1);
         let is_over = table.depot.end() > self.end.saturating_add(FRESH);
@@ -162,7 +169,7 @@ impl Trim {
             Stage::Gather | Stage::Release { .. } if is_over => self.stage = Stage::Sort,
             Stage::Gather => self.gather(table, magazines),
             Stage::Release { region } => self.release(table, region, nodes),
-            Stage::Sort => self.sort(table, cache, magazines),
+            Stage::Sort => self.sort(table, cache, magazines, in_use),
         }
         self.is_at_work()
     }
@@ -257,7 +264,13 @@ impl Trim {
         regions.remember(region, last + 1)
     }
 
-    fn sort<T>(&mut self, table: &Table<T>, cache: &ThreadCache, magazines: u32) {
+    fn sort<T>(
+        &mut self,
+        table: &Table<T>,
+        cache: &ThreadCache,
+        magazines: u32,
+        in_use: impl FnOnce() -> u64,
+    ) {
         let depot = &table.depot;
         for _ in 0..magazines {
             let Some(magazine) = self.pile.pop(&depot.magazines) else {
@@ -265,11 +278,9 @@ impl Trim {
                 let left = table.resident();
                 // Where timers end in disorder, hardly any region is free before nearly all have ended.
                 let was_of_use = left < self.left / 8 * 7;
-                self.again_below = if was_of_use {
-                    self.in_use / 2
-                } else {
-                    self.in_use / 16
-                };
+                // Of those of a burst that has come meanwhile, too: its nodes go when it has ended.
+                let in_use = self.in_use.max(in_use());
+                self.again_below = in_use.div_ceil(if was_of_use { 2 } else { 16 });
                 (self.left, self.stage) = (left, Stage::Idle);
                 return;
             };

@@ -233,7 +233,8 @@ impl<T> Owner<T> {
             trim.begin(&handle.table, driver.entries(), || handle.pending());
             return trim.is_at_work();
         }
-        if !trim.step(&handle.table, &handle.of_owner().thread.cache, nodes) {
+        let cache = &handle.of_owner().thread.cache;
+        if !trim.step(&handle.table, cache, nodes, || handle.pending()) {
             driver.begin_sweep();
         }
         true

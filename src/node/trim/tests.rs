@@ -51,7 +51,7 @@ impl Scene {
     fn run(&self, trim: &mut Trim, in_use: u64) -> usize {
         trim.begin(&self.table, in_use, || in_use);
         (0..)
-            .take_while(|_| trim.step(&self.table, &self.owners, STEP))
+            .take_while(|_| trim.step(&self.table, &self.owners, STEP, || in_use))
             .count()
     }
 
@@ -215,12 +215,12 @@ fn a_burst_that_goes_on_keeps_its_memory() {
         let mut trim = Trim::default();
         trim.begin(&scene.table, 0, || 0);
         for _ in 0..steps {
-            assert!(trim.step(&scene.table, &scene.owners, STEP));
+            assert!(trim.step(&scene.table, &scene.owners, STEP, || 0));
         }
         let before = scene.given_back();
         let fresh = scene.arm(BURST);
         let grown = scene.table.depot.end() > BURST + FRESH + 1000;
-        while trim.step(&scene.table, &scene.owners, STEP) {}
+        while trim.step(&scene.table, &scene.owners, STEP, || 0) {}
         assert!(
             !grown || scene.given_back() <= before,
             "after {steps} steps"
@@ -228,4 +228,23 @@ fn a_burst_that_goes_on_keeps_its_memory() {
         let indices: HashSet<u32> = fresh.iter().map(|timer| timer.index).collect();
         assert_eq!(indices.len(), fresh.len(), "a node serves two timers");
     }
+}
+
+/// A regression: what was in use before the burst said when to begin again.
+#[test]
+fn a_trim_that_a_burst_has_interrupted_is_made_when_that_has_ended() {
+    let Some((scene, timers)) = Scene::after_a_burst() else {
+        return;
+    };
+    scene.end_all(&timers);
+    let mut trim = Trim::default();
+    trim.begin(&scene.table, 0, || 0);
+    for _ in 0..BURST as usize / STEP / 2 {
+        assert!(trim.step(&scene.table, &scene.owners, STEP, || 0));
+    }
+    let again = scene.arm(BURST);
+    while trim.step(&scene.table, &scene.owners, STEP, || BURST) {}
+    scene.end_all(&again);
+    assert!(scene.run(&mut trim, 0) > 0, "it does not begin");
+    assert!(scene.given_back() > BURST / 2);
 }
