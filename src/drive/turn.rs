@@ -69,6 +69,7 @@ impl Deferred {
         self.entries.drain(..).for_each(|entry| wheel.insert(entry));
         // What one turn with very many of them took goes back.
         self.entries.shrink_to(ZOMBIE_FLOOR as usize);
+        self.limit = ZOMBIE_FLOOR as usize;
     }
 
     /// Removes the dead if there are many, as a handler leaves them that moves timers to and fro for long; how many.
