@@ -15,6 +15,9 @@ pub(crate) const ZOMBIES_PER_LOOK: u64 = 128;
 /// of twice the bound's size before a quarter more has gathered, and takes some microseconds at a time.
 pub(super) const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
 
+/// Timers that an owner fires between two looks: their zombies are those of other timers.
+pub(super) const FIRED_PER_LOOK: u64 = 16 * 1024;
+
 /// Returns whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
 pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
     entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
@@ -335,7 +338,7 @@ mod tests {
         let count = 2 * ZOMBIE_FLOOR as usize;
         let mut store = Marks::of(count);
         let mut deferred = Deferred::default();
-        let defer_all = |deferred: &mut Deferred| {
+        let defer = |deferred: &mut Deferred, count| {
             for index in 0..count as u32 {
                 let entry = Entry {
                     deadline: FAR,
@@ -345,13 +348,21 @@ mod tests {
                 assert!(deferred.push(entry));
             }
         };
-        defer_all(&mut deferred);
+        defer(&mut deferred, count);
         for _ in 0..3 {
             assert_eq!(deferred.remove_dead(&store), 0);
         }
         assert_eq!(store.looks.get(), count, "they are looked at once");
+        // The next turn's are others.
+        deferred.insert(&mut AnyWheel::Hierarchical(Hierarchical::new()));
         store.marks.fill(10);
-        defer_all(&mut deferred);
+        defer(&mut deferred, count / 2);
+        assert_eq!(deferred.remove_dead(&store), count / 2);
+        store.marks.fill(9);
+        defer(&mut deferred, count);
+        assert_eq!(deferred.remove_dead(&store), 0);
+        store.marks.fill(10);
+        defer(&mut deferred, count);
         for removed in [2 * count, 0] {
             assert_eq!(deferred.remove_dead(&store), removed);
         }

@@ -3,7 +3,7 @@
 //! The [`Driver`] hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::bound::{SWEEP_PER_LOOK, ZombieBound};
+use super::bound::{FIRED_PER_LOOK, SWEEP_PER_LOOK, ZombieBound};
 use super::log::Log;
 use super::policy::SealPolicy;
 use super::turn::Deferred;
@@ -32,6 +32,8 @@ pub(crate) struct Driver {
     /// A turn is under way, so a handler may be running.
     is_turning: bool,
     bound: ZombieBound,
+    /// Timers fired since the last look at that bound: each lowers what it allows.
+    fired: u64,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,
     /// Turns before this tick have nothing to do, unless something earlier has come to the log since: see
@@ -58,6 +60,7 @@ impl Driver {
             deferred: Deferred::default(),
             is_turning: false,
             bound: ZombieBound::default(),
+            fired: 0,
             latest: 0,
             idle_until: 0,
             next: 0,
@@ -79,10 +82,11 @@ impl Driver {
         TurnState::new(self.latest, budget)
     }
 
-    /// Ends the turn that is under way.
+    /// Ends the turn that is under way, which has fired so many timers.
     #[inline]
-    pub(crate) fn end_turn(&mut self) {
+    pub(crate) fn end_turn(&mut self, fired: usize) {
         self.is_turning = false;
+        self.fired += fired as u64;
     }
 
     /// Returns the tick before which a turn has nothing to do: nothing is due, no sweep goes on, and nothing waits for
@@ -289,7 +293,7 @@ impl Driver {
         let pays = || seals.should_seal(inserted, store.pending());
         let (inserted, removed) =
             log.insert_due(now, limit, store, pays, |entry| wheel.insert(entry));
-        self.dropped += removed as u64;
+        self.evicted += removed as u64;
         log.follow(self.latest);
         inserted + removed
     }
@@ -320,15 +324,16 @@ impl Driver {
 
     /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
     ///
-    /// The number of pending timers is asked only when the wheel has grown since the last look, or when
-    /// `requested`, because a thread has seen many cancels.
+    /// The number of pending timers is asked only when the wheel has grown or many timers have fired since the last
+    /// look, or when `requested`, because a thread has seen many cancels.
     pub(crate) fn keep_bounded<S: TimerStore>(
         &mut self,
         store: &mut S,
         requested: bool,
         budget: usize,
     ) -> bool {
-        let is_quiet = !requested && self.inserted() < self.bound.look_at;
+        let is_quiet =
+            !requested && self.inserted() < self.bound.look_at && self.fired < FIRED_PER_LOOK;
         !is_quiet && self.sweep(store, requested, budget)
     }
 
@@ -345,6 +350,7 @@ impl Driver {
     #[cold]
     #[inline(never)]
     fn sweep<S: TimerStore>(&mut self, store: &S, requested: bool, budget: usize) -> bool {
+        self.fired = 0;
         self.evicted += self.deferred.remove_dead(store) as u64;
         self.bound
             .sweep(&mut self.log, &mut self.wheel, store, requested, budget)
@@ -487,7 +493,7 @@ mod tests {
         while fired.len() < TIMERS as usize {
             let mut turn = driver.begin_turn(END, 100, !fired.is_empty());
             fired.extend(core::iter::from_fn(|| driver.next(&mut turn, &mut All)));
-            driver.end_turn();
+            driver.end_turn(0);
         }
         assert!(fired.is_sorted());
     }
@@ -503,7 +509,7 @@ mod tests {
             let before = driver.log.len();
             let mut turn = driver.begin_turn(END, BUDGET, turns > 0);
             let fired = core::iter::from_fn(|| driver.next(&mut turn, &mut All)).count();
-            driver.end_turn();
+            driver.end_turn(0);
             let taken = before - driver.log.len();
             // One timer is settled in any case.
             let paid = taken.saturating_sub(FREE) / INSERTED_PER_SETTLED + fired;

@@ -237,7 +237,7 @@ impl<T> Steps for LocalTimer<T> {
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {
         let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
-        self.driver.end_turn();
+        self.driver.end_turn(fired);
         let sweeping = self
             .driver
             .keep_bounded(&mut self.table, false, self.budget.sweep);

@@ -172,7 +172,7 @@ impl<T> Owner<T> {
             cut_short,
             ..
         } = turn;
-        self.driver.end_turn();
+        self.driver.end_turn(fired);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
         let nodes = &mut self.handle.of_owner();

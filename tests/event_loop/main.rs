@@ -361,6 +361,39 @@ fn zombies_that_go_before_they_come_due_are_counted() {
     }
 }
 
+/// A regression: a fire lowers the bound, and nobody looked at it.
+#[test]
+fn zombies_are_bounded_when_the_timers_beside_them_have_fired() {
+    const TIMERS: u64 = 200_000;
+    let (mut timer, clock, _) = manual();
+    let keys: Vec<_> = (0..TIMERS)
+        .map(|n| timer.schedule(Time::ZERO, HOUR, n).unwrap())
+        .collect();
+    timer.poll(Time::ZERO, |_| ());
+    let second = 1000 * MS;
+    let mut moves = keys
+        .iter()
+        .map(|key| timer.reschedule(Time::ZERO, *key, second));
+    assert!(moves.all(|it| it.moved()));
+    clock.advance(second);
+    assert_eq!(fire_all(&mut timer, clock.now()).len() as u64, TIMERS);
+    while timer.poll(clock.now(), |_| ()).more {}
+    let stats = timer.stats();
+    assert!(stats.zombies <= 48 * 1024, "{stats:?}");
+}
+
+#[test]
+fn zombies_that_leave_the_log_beside_a_timer_that_is_due_have_not_come_due() {
+    let (mut timer, clock, _) = manual();
+    let keys = [0; 300].map(|n| timer.schedule(Time::ZERO, HOUR, n).unwrap());
+    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    timer.schedule(Time::ZERO, 100 * MS, 300).unwrap();
+    clock.advance(100 * MS);
+    assert_eq!(fire_all(&mut timer, clock.now()), [300]);
+    let stats = timer.stats();
+    assert_eq!((stats.swept, stats.dropped), (300, 0), "{stats:?}");
+}
+
 /// A regression: they were told when next the number of entries differed.
 #[test]
 fn zombies_that_are_dropped_while_as_many_timers_come_are_counted() {
