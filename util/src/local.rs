@@ -96,6 +96,16 @@ struct Shared {
 }
 
 impl Shared {
+    /// Returns the deadline of a sleep that is set now. That of a zero delay does not lie ahead of the clock, as others
+    /// do by a microsecond or two.
+    fn time_of(&self, when: When) -> Time {
+        if when == When::from(Duration::ZERO) {
+            self.remote.now()
+        } else {
+            self.remote.time_of(when)
+        }
+    }
+
     /// Lets the task that drives this see the new deadline of `key` in time.
     fn heed(&self, key: Key<Wakeup>) {
         let due = self.timer.borrow().deadline(key);
@@ -179,7 +189,7 @@ impl LocalSleeps {
 
     /// Sleeps for a while, or until a point in time ([`When`]); see [`LocalSleep`].
     pub fn sleep(&self, when: impl Into<When>) -> LocalSleep {
-        let deadline = self.shared.remote.time_of(when);
+        let deadline = self.shared.time_of(when.into());
         LocalSleep {
             shared: Rc::clone(&self.shared),
             deadline,
@@ -396,7 +406,7 @@ impl LocalSleep {
     /// its time had come before: then its waker has been woken, and the future wakes again only if it is polled.
     pub fn reset(&mut self, when: impl Into<When>) {
         let shared = &*self.shared;
-        self.deadline = shared.remote.time_of(when);
+        self.deadline = shared.time_of(when.into());
         if let Stage::Armed(key, _) = self.stage {
             let now = shared.remote.now();
             if shared

@@ -44,6 +44,24 @@ impl Rig {
 }
 
 #[test]
+fn a_delay_of_zero_is_over_at_once_by_the_machines_clock_too() {
+    let sleeps = LocalSleeps::new(Settings::new().tick(HOUR)).unwrap();
+    let (bell, start) = (Bell::new(), Instant::now());
+    // Until the clock computes its times, where the machine lets it.
+    while start.elapsed() < ms(30) {
+        drop(sleeps.sleep(HOUR));
+    }
+    for _ in 0..1000 {
+        assert!(poll(&mut sleeps.sleep(ms(0)), &bell).is_ready());
+        let mut sleep = sleeps.sleep(10 * HOUR);
+        assert!(poll(&mut sleep, &bell).is_pending());
+        sleep.reset(ms(0));
+        assert_eq!(sleeps.poll_timeout(), Some(ms(0)));
+        assert_eq!(sleeps.fire().fired, 1);
+    }
+}
+
+#[test]
 fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
     let past = Instant::now()
         .checked_sub(ms(1))
