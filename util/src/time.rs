@@ -173,7 +173,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     }
 }
 
-/// Says how an [`Interval`] goes on when a tick was missed, that is, polled more than 5 ms late.
+/// Says how an [`Interval`] goes on when a tick was missed, that is, polled later than its slack and 5 ms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MissedTickBehavior {
     /// Ticks without a pause until it has caught up.
@@ -207,9 +207,11 @@ impl Interval {
         let due = self.sleep.deadline;
         let now = Instant::now();
         let late = now - due;
+        // Its owner allows it to be as late as its slack.
+        let missed = late > MISSED.saturating_add(self.slack);
         let next = match self.behavior {
-            MissedTickBehavior::Delay if late > MISSED => now.far_add(self.period),
-            MissedTickBehavior::Skip if late > MISSED => {
+            MissedTickBehavior::Delay if missed => now.far_add(self.period),
+            MissedTickBehavior::Skip if missed => {
                 let over = late.as_nanos() % self.period.as_nanos();
                 // What has passed since `due` has fewer nanoseconds than a `u64`.
                 now.far_add(self.period - Duration::from_nanos(over as u64))

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 use tickwheel_util::DelayQueue;
-use tickwheel_util::time::{Instant, Sleep, interval, sleep, timeout};
+use tickwheel_util::time::{Instant, MissedTickBehavior, Sleep, interval, sleep, timeout};
 use tokio::runtime::{Builder as Runtime, Runtime as Tokio};
 
 const MS: Duration = Duration::from_millis(1);
@@ -227,10 +227,11 @@ fn loops_over_what_is_ready_yield() {
 }
 
 /// How late the ticks of an interval of 10 s come, the first one left out, in virtual time.
-fn lateness(slack: Duration) -> Vec<Duration> {
+fn lateness(slack: Duration, behavior: MissedTickBehavior) -> Vec<Duration> {
     tickwheel_util::test::run(async move {
         let mut beat = interval(10_000 * MS);
         beat.set_slack(slack);
+        beat.set_missed_tick_behavior(behavior);
         let start = beat.tick().await;
         let mut late = Vec::new();
         for n in 1..20 {
@@ -244,10 +245,14 @@ fn lateness(slack: Duration) -> Vec<Duration> {
 
 #[test]
 fn ticks_are_late_by_as_much_as_their_owner_allows() {
-    assert!(lateness(Duration::ZERO).iter().all(|late| *late <= MS));
-    let late = lateness(10 * MS);
-    assert!(late.iter().all(|late| *late <= 11 * MS));
-    assert!(late.iter().any(|late| *late > 3 * MS));
+    use MissedTickBehavior::{Burst, Delay, Skip};
+    for behavior in [Burst, Delay, Skip] {
+        let late = lateness(Duration::ZERO, behavior);
+        assert!(late.iter().all(|late| *late <= MS));
+        let late = lateness(10 * MS, behavior);
+        assert!(late.iter().all(|late| *late <= 11 * MS));
+        assert!(late.iter().any(|late| *late > 3 * MS));
+    }
 }
 
 #[cfg(target_os = "linux")]
