@@ -152,7 +152,8 @@ pub(crate) fn advance(duration: Duration) -> bool {
     };
     scale.clock.advance(duration);
     if let Some(timer) = engine() {
-        timer.turn().expect("the test's engine is not stopped");
+        // Inside of a turn it is refused; what is due then fires in the next one.
+        let _ = timer.turn();
     }
     true
 }

@@ -182,6 +182,32 @@ async fn an_advance_wakes_what_is_due() {
     assert_eq!(sleep.as_mut().poll(&mut cx), Poll::Ready(()));
 }
 
+/// Moves time when it is called.
+struct Advances(Woken);
+
+impl Wake for Advances {
+    fn wake(self: Arc<Self>) {
+        let polled = pin!(advance(MS)).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "it yields once");
+        self.0.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_waker_of_a_test_clock_may_advance_it() {
+    let woken = Arc::new(Advances(Woken::default()));
+    let waker = Waker::from(Arc::clone(&woken));
+    test::run(async move {
+        let start = Instant::now();
+        let mut by_waker = pin!(sleep(MS));
+        let mut cx = Context::from_waker(&waker);
+        assert!(by_waker.as_mut().poll(&mut cx).is_pending());
+        sleep(HOUR).await;
+        assert_eq!(start.elapsed(), HOUR, "1 ms of it by the waker");
+    });
+    assert!(woken.0.0.load(Ordering::SeqCst));
+}
+
 /// Sleeps on another runtime when it is called.
 struct Elsewhere(Runtime, Woken);
 
