@@ -17,7 +17,8 @@ pub enum WheelKind {
     /// Rings of growing tick: right for every mix of delays. The default.
     #[default]
     Hierarchical,
-    /// One ring with rounds: right when delays are short and similar.
+    /// One ring with rounds: right when delays are short and similar. Where no timer is due within a revolution, each
+    /// tick that fires, and each piece of a sweep, looks at all buckets that hold timers.
     Hashed {
         /// Buckets, rounded up to a power of two; 1 to 65 536.
         buckets: usize,
