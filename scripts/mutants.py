@@ -4,12 +4,12 @@
     scripts/mutants.py                  everything; hours
     scripts/mutants.py ROOM ...         the rooms of `src` (drive, node, ...), or one file of them (drive/log.rs)
 
-cargo-mutants says what is changed. Built one by one its mutants take days, so one program has all of a room's: each
-function holds a changed copy of its body for each of its mutants, and an environment variable chooses one. A test
+cargo-mutants says what is changed. Built one by one its mutants take days, so a few programs have all of them: each
+function holds a changed copy of its body for some of its mutants, and an environment variable chooses one. A test
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
-until one fails or does not end. Tests of more than two seconds are left out. What survives and is not judged meets the
-loom models in the same way, with their quick bounds (not with --tests-only). Half done, it goes on where it was. What it
-finds is below `target/mutants`, and stands until that file of `src` changes; what survived meets changed tests again.
+until one fails or does not end. Tests of more than two seconds are left out. What survives and has no row meets the
+loom models in the same way, with their quick bounds. Half done, it goes on where it was. What it finds is below
+`target/mutants`, and stands until that file of `src` changes; what survived meets changed tests again.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
@@ -415,20 +415,18 @@ def verdict(mutant, tests, caught):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("rooms", nargs="*", metavar="ROOM")
-    parser.add_argument("--tests-only", action="store_true")
-    arguments = parser.parse_args()
+    wanted = parser.parse_args().rooms
     every = [it.name.removesuffix(".rs") for it in (ROOT / "src").iterdir()]
     WORK.mkdir(parents=True, exist_ok=True)
     copy_tree()
-    sources, functions = listed(arguments.rooms or every)
+    sources, functions = listed(wanted or every)
     tried = [mutant for function in functions for mutant in function.mutants]
     found = {name: said for source in sources.values() for name, said in source.results(hash_of_tests()).items()}
     left = [mutant for mutant in tried if mutant.name not in found]
     run(sources, functions, found, left, CAUGHT)
-    if not arguments.tests_only:
-        # One that may live by its nature need not meet the models.
-        left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED and mutant.name not in judged()]
-        run(sources, functions, found, left, BY_LOOM)
+    # One that may live by its nature need not meet the models.
+    left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED and mutant.name not in judged()]
+    run(sources, functions, found, left, BY_LOOM)
     sys.exit(judge(found))
 
 
