@@ -15,7 +15,7 @@ pub(crate) const ZOMBIES_PER_LOOK: u64 = 128;
 /// of twice the bound's size before a quarter more has gathered, and takes some microseconds at a time.
 pub(super) const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
 
-/// Timers that an owner fires between two looks: their zombies are those of other timers.
+/// Timers that an owner fires between two looks, because each fire lowers what the bound allows.
 pub(super) const FIRED_PER_LOOK: u64 = 16 * 1024;
 
 /// Returns whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.

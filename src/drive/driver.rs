@@ -32,7 +32,7 @@ pub(crate) struct Driver {
     /// A turn is under way, so a handler may be running.
     is_turning: bool,
     bound: ZombieBound,
-    /// Timers fired since the last look at that bound: each lowers what it allows.
+    /// Timers fired since the last look at that bound.
     fired: u64,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,

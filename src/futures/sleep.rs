@@ -45,8 +45,8 @@ use std::time::Instant;
 /// The sleep of a [`Timer`] is a `Sleep<SleepError>`, whose output is a `Result`. It is an error if the timer is not
 /// accepted (the engine is full or stopped), or if the engine is stopped meanwhile: then the future is woken at once,
 /// although its time has not come. [`cancel_all`](Timer::cancel_all) ends it with the same error; the next poll arms it
-/// anew. A [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready. In a forked child,
-/// where the engine's workers are not, the next poll is told so; no wake comes for it.
+/// anew. A [`FireAll`](crate::Shutdown::FireAll) makes all sleeps ready. In a forked child, where the engine's workers
+/// are not, the next poll is told so; no wake comes for it.
 ///
 /// # Panics
 ///
