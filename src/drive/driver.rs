@@ -232,6 +232,8 @@ impl Driver {
                         turn.fired += 1;
                         return Some(fired);
                     }
+                    // It would be due in this turn again.
+                    Fate::Reinsert(_) if self.is_at_last_tick() => {}
                     Fate::Reinsert(deadline) => {
                         self.insert_accepted(Entry { deadline, ..entry }, store);
                     }
@@ -417,7 +419,8 @@ impl Driver {
         self.earliest().unwrap_or(u64::MAX)
     }
 
-    /// Returns whether the last tick has come, at which all that is inserted is due.
+    /// Returns whether the last tick has come, at which a shutdown fires everything. A periodic timer is due at no later
+    /// one: it stays without an entry, and the end of the shard returns it.
     pub(crate) fn is_at_last_tick(&self) -> bool {
         self.latest == u64::MAX
     }

@@ -102,12 +102,10 @@ impl<T> Table<T> {
         }
         // SAFETY: as above.
         let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
-        // One that is far behind, and whose clones panic, holds up no turn. No tick comes after the last one, at which a
-        // shutdown fires everything: there the timer stays without an entry, and the end of the shard returns it.
-        match (inserted, now.checked_add(1)) {
-            (Some((tick, _)), Some(later)) => Fate::Reinsert(tick.max(later)),
-            _ => Fate::Drop,
-        }
+        // One that is far behind, and whose clones panic, holds up no turn.
+        inserted.map_or(Fate::Drop, |(tick, _)| {
+            Fate::Reinsert(tick.max(now.saturating_add(1)))
+        })
     }
 
     /// Confirms the call of a periodic timer, which has `fired` at the tick `now`, directly before its handler is

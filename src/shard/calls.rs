@@ -97,8 +97,6 @@ impl<T> Owner<T> {
         };
         let own = self.handle.of_owner();
         let inserted = own.shard.table.finish_call(&own.thread.cache, index, now);
-        // At the last tick, at which a shutdown fires everything, it would be due in the same turn again: it stays
-        // without an entry, and the end of the shard returns it.
         if let Some((deadline, mark)) = inserted.filter(|_| !self.driver.is_at_last_tick()) {
             self.insert(Entry {
                 deadline,
