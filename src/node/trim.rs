@@ -151,8 +151,8 @@ impl Trim {
         }
     }
 
-    /// Takes one step, of about so many nodes, and returns whether there is more to do; `in_use` as when it
-    /// [began](Self::begin).
+    /// Takes one step, of about so many nodes, and returns whether there is more to do; `in_use` counts the pending
+    /// timers.
     #[cold]
     pub(crate) fn step<T>(
         &mut self,
