@@ -68,10 +68,11 @@ impl Default for ZombieBound {
 }
 
 impl ZombieBound {
-    /// Begins a round, if none is under way, that ends when all has been looked at.
+    /// Begins a round that ends when all has been looked at. One that is under way ends here.
     #[cfg(feature = "threads")]
-    pub(super) fn begin_thorough(&mut self) {
-        self.round.get_or_insert(Round {
+    pub(super) fn begin_thorough(&mut self, log: &mut Log) {
+        log.end_round();
+        self.round = Some(Round {
             thorough: true,
             ..Round::default()
         });
@@ -148,6 +149,10 @@ impl Round {
         if !self.past_log {
             sweep = log.sweep(budget, store);
             self.past_log = core::mem::take(&mut sweep.cycle_done);
+            if self.past_log {
+                // An earlier round may have ended half-way.
+                wheel.restart_sweep();
+            }
         }
         if self.past_log {
             let left = budget.saturating_sub(sweep.examined);
@@ -330,6 +335,31 @@ mod tests {
                 },
                 "{left} left, {looks} looks"
             );
+        }
+    }
+
+    #[test]
+    fn a_thorough_sweep_sees_what_one_that_ended_early_has_passed() {
+        for ends_early in [false, true] {
+            let mut store = Marks::of(200_000);
+            let mut driver = crowded(&store, 1);
+            // 19 of 20 of the older 120 000.
+            (0..120_000)
+                .filter(|n| n % 20 != 0)
+                .for_each(|n| store.marks[n] = 10);
+            store.ended = 114_000;
+            if ends_early {
+                sweep(&mut driver, &mut store);
+                let left = driver.inserted();
+                assert!((86_000..100_000).contains(&left), "{left} left");
+            } else {
+                assert!((0..50).all(|_| driver.keep_bounded(&mut store, false, 500)));
+            }
+            store.marks[..120_000].fill(10);
+            store.ended = 120_000;
+            driver.begin_sweep();
+            sweep(&mut driver, &mut store);
+            assert_eq!(driver.inserted(), 80_000);
         }
     }
 

@@ -428,7 +428,7 @@ impl Driver {
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
     /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
     pub(crate) fn begin_sweep(&mut self) {
-        self.bound.begin_thorough();
+        self.bound.begin_thorough(&mut self.log);
     }
 
     /// Entries inserted, zombies included.

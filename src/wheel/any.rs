@@ -76,6 +76,13 @@ impl Wheel for AnyWheel {
         }
     }
 
+    fn restart_sweep(&mut self) {
+        match self {
+            Self::Hierarchical(wheel) => wheel.restart_sweep(),
+            Self::Hashed(wheel) => wheel.restart_sweep(),
+        }
+    }
+
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
         match self {
             Self::Hierarchical(wheel) => wheel.drain_all(f),

@@ -96,6 +96,9 @@ pub trait Wheel {
     /// belongs to an unfinished advance. The order of what remains does not change.
     fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep;
 
+    /// Lets the next sweep begin with a whole cycle.
+    fn restart_sweep(&mut self);
+
     /// Sweeps like [`sweep_batches`](Self::sweep_batches), with a question per entry.
     fn sweep(&mut self, budget: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> Sweep {
         self.sweep_batches(budget, &mut |entries| {

@@ -253,6 +253,10 @@ impl Wheel for Hashed {
         report
     }
 
+    fn restart_sweep(&mut self) {
+        self.sweeper = Sweeper::START;
+    }
+
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
         self.sweeper = Sweeper::START;
         self.visit = None;

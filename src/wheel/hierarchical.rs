@@ -354,6 +354,10 @@ impl Wheel for Hierarchical {
         report
     }
 
+    fn restart_sweep(&mut self) {
+        self.sweeper = Sweeper::START;
+    }
+
     fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
         self.sweeper = Sweeper::START;
         self.drain(f);

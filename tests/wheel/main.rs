@@ -21,30 +21,44 @@ fn wheels_behave_like_the_sorted_map() {
     support::properties::holds(1024, 1024, support::wheel_model::check);
 }
 
+/// Returns a hashed wheel of so many buckets, or else a hierarchical one, with 1600 entries.
+fn filled(buckets: Option<usize>) -> AnyWheel {
+    let mut wheel = match buckets {
+        Some(buckets) => AnyWheel::Hashed(Hashed::new(buckets)),
+        None => AnyWheel::Hierarchical(Hierarchical::new()),
+    };
+    for n in 0..1600 {
+        let row = u64::from(n / 4);
+        let deadline = [
+            100 + row,
+            1024 + row,
+            66_000 + 100 * row,
+            150_000 + 977 * row,
+        ][n as usize % 4];
+        wheel.insert(Entry {
+            deadline,
+            index: n / 4,
+            mark: 0,
+        });
+    }
+    wheel
+}
+
+#[test]
+fn a_sweep_that_begins_anew_sees_what_it_has_passed() {
+    for kind in [None, Some(1), Some(512)] {
+        let mut wheel = filled(kind);
+        wheel.sweep(800, &mut |_| false);
+        wheel.restart_sweep();
+        let sweep = wheel.sweep(2000, &mut |entry| entry.index % 2 == 0);
+        assert!(sweep.cycle_done, "{kind:?}");
+        assert_eq!((sweep.examined, sweep.removed), (1600, 800), "{kind:?}");
+    }
+}
+
 /// Entries that move to finer rings while a sweep is half-way must not slip past it, wherever it stands.
 #[test]
 fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
-    let filled = |buckets: Option<usize>| {
-        let mut wheel = match buckets {
-            Some(buckets) => AnyWheel::Hashed(Hashed::new(buckets)),
-            None => AnyWheel::Hierarchical(Hierarchical::new()),
-        };
-        for n in 0..1600 {
-            let row = u64::from(n / 4);
-            let deadline = [
-                100 + row,
-                1024 + row,
-                66_000 + 100 * row,
-                150_000 + 977 * row,
-            ][n as usize % 4];
-            wheel.insert(Entry {
-                deadline,
-                index: n / 4,
-                mark: 0,
-            });
-        }
-        wheel
-    };
     let is_dead = &mut |entry: Entry| entry.index % 2 == 0;
     let kinds = [None, Some(1), Some(2), Some(8), Some(512)];
     for (kind, to) in kinds
