@@ -185,7 +185,8 @@ impl<const N: usize> Chunks<N> {
         true
     }
 
-    /// Appends all of `from`, chunk by chunk as it is, to `bucket`. O(1).
+    /// Appends all of `from`, chunk by chunk as it is, to `bucket`. A single chunk whose entries fit into the last one
+    /// is released: entries that come one by one share chunks. O(1).
     pub(super) fn append(&mut self, bucket: &mut Bucket, from: &mut Bucket) {
         if from.is_empty() {
             return;
@@ -193,11 +194,21 @@ impl<const N: usize> Chunks<N> {
         if bucket.is_empty() {
             *bucket = *from;
         } else {
-            self.chunk_mut(bucket.tail).next = from.head;
-            bucket.tail = from.tail;
             bucket.min = bucket.min.min(from.min);
+            if from.head == from.tail && self.has_room(bucket.tail, self.chunk(from.head).len) {
+                let single = *self.chunk(from.head);
+                self.chunk_mut(bucket.tail).append(single.entries());
+                self.release(from.head);
+            } else {
+                self.chunk_mut(bucket.tail).next = from.head;
+                bucket.tail = from.tail;
+            }
         }
         *from = Bucket::EMPTY;
+    }
+
+    fn has_room(&self, id: u32, entries: u32) -> bool {
+        (self.chunk(id).len + entries) as usize <= N
     }
 
     /// Takes the first chunk out as it is, as a bucket of its own, if it is full and all of its entries are due at the

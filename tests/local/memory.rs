@@ -152,6 +152,33 @@ fn a_burst_after_as_many_timers_fires_without_an_allocation() {
     assert_eq!(fire(1), 0);
 }
 
+/// Of more than a burst of overdue timers each poll sets what has come aside: one timer here, and so one entry at a time.
+#[test]
+fn what_polls_set_aside_one_by_one_shares_memory() {
+    const TIMERS: u32 = 20_000;
+    for kind in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 4096 }] {
+        let settings = Settings::new()
+            .wheel(kind)
+            .tick(Duration::from_secs(1))
+            .budget(Budget::new().fire(1));
+        let mut timer = settings.build_local().unwrap();
+        for _ in 0..TIMERS {
+            timer.schedule(Time::ZERO, Duration::ZERO, ()).unwrap();
+        }
+        let before = timer.held_bytes();
+        for _ in 0..2 * TIMERS {
+            timer.poll_with(Time::ZERO, |timer, _| {
+                _ = timer.schedule(Time::ZERO, Duration::ZERO, ()).unwrap();
+            });
+        }
+        let after = timer.held_bytes();
+        assert!(
+            after < 2 * before,
+            "{kind:?}: {before} bytes, {after} afterwards"
+        );
+    }
+}
+
 #[test]
 fn an_idle_timer_takes_few_bytes() {
     let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
