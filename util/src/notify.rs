@@ -1,32 +1,65 @@
 //! A wake that is remembered until its task asks for it.
 
-use atomic_waker::AtomicWaker;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
-/// See the module.
+/// See the module. No function of a waker is called under the lock.
 #[derive(Default)]
-pub(crate) struct Notify {
-    pub(crate) is_set: AtomicBool,
-    task: AtomicWaker,
+pub(crate) struct Notify(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    is_set: bool,
+    /// What the next wake wakes.
+    task: Option<Waker>,
 }
 
 impl Wake for Notify {
     fn wake(self: Arc<Self>) {
-        // ORDERING: before the task is woken, which then finds it; pairs with the swap of poll.
-        self.is_set.store(true, Ordering::SeqCst);
-        self.task.wake();
+        let mut state = self.lock();
+        state.is_set = true;
+        let task = state.task.take();
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
     }
 }
 
 impl Notify {
+    /// Makes one that was woken already.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn woken() -> Self {
+        Self(Mutex::new(State {
+            is_set: true,
+            task: None,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether it was woken since the last poll.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn is_set(&self) -> bool {
+        self.lock().is_set
+    }
+
     /// Returns whether it was woken since the last poll; the next wake wakes the task that polls.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // Before the check, so that a wake in between is either seen or wakes.
-        self.task.register(cx.waker());
-        // ORDERING: after the registration; pairs with the store of wake.
-        if self.is_set.swap(false, Ordering::SeqCst) {
+        let is_known = self
+            .lock()
+            .task
+            .as_ref()
+            .is_some_and(|task| task.will_wake(cx.waker()));
+        if !is_known {
+            let task = cx.waker().clone();
+            let before = self.lock().task.replace(task);
+            crate::quietly(|| drop(before));
+        }
+        // Afterwards, so that a wake in between is either seen or wakes.
+        if std::mem::take(&mut self.lock().is_set) {
             Poll::Ready(())
         } else {
             Poll::Pending

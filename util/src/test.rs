@@ -30,7 +30,6 @@ use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
@@ -223,8 +222,7 @@ impl TestClock {
         CLOCK.set(Some((clock.clone(), Instant::now())));
         let before = replace_shared(Some(timer.clone()));
         // The future is due for its first poll.
-        let woken = Arc::<Notify>::default();
-        woken.is_set.store(true, Ordering::SeqCst);
+        let woken = Arc::new(Notify::woken());
         let (calls, rounds, here) = (0, settle, PhantomData);
         Self {
             clock,
@@ -245,7 +243,7 @@ impl TestClock {
             let polled = future.poll(&mut Context::from_waker(&waker));
             self.rounds = self.settle;
             // Woken meanwhile: so is the task.
-            if polled.is_ready() || self.woken.is_set.load(Ordering::SeqCst) {
+            if polled.is_ready() || self.woken.is_set() {
                 return polled;
             }
         }

@@ -287,6 +287,31 @@ fn a_waker_that_panics_when_it_is_dropped_harms_no_sleep() {
     assert_eq!((rig.pass(ms(5)), bell.rings()), (1, 1));
 }
 
+#[test]
+fn a_drivers_waker_that_panics_when_it_is_replaced_takes_no_wake_from_the_next_driver() {
+    let (rig, bell) = (Rig::new(), Bell::new());
+    let drive = || Box::pin(rig.sleeps.drive(|_| pending::<()>()));
+    let mut first = drive();
+    let waker = moody();
+    assert!(
+        first
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    DROPS_PANIC.set(true);
+    let second_poll = std::panic::AssertUnwindSafe(|| poll(&mut first, &bell));
+    let _ = std::panic::catch_unwind(second_poll);
+    DROPS_PANIC.set(false);
+    drop(first);
+    let mut second = drive();
+    assert!(poll(&mut second, &bell).is_pending());
+    let before = bell.rings();
+    let mut sleep = rig.sleeps.sleep(ms(5));
+    assert!(poll(&mut sleep, &Bell::new()).is_pending());
+    assert_eq!(bell.rings(), before + 1, "earlier than all others");
+}
+
 /// A waker that lies somewhere, and whose clones are others: as those of executors that count no references for a poll.
 struct Lying(Arc<Bell>);
 
