@@ -42,10 +42,29 @@ struct Turning<T: Send + 'static, A> {
     shard: Option<(DrivenShard<T>, A)>,
     /// To be turned once more, because of a call while a thread was turning it.
     again: bool,
-    task: Waker,
+    task: Arc<Task>,
     /// The task is gone.
     dropped: bool,
     ended: Option<TurnError>,
+}
+
+/// The waker of the task, if it has been polled. A clone or an end of this calls none of the waker's functions where a
+/// lock is held, and no panic of those ends a turn.
+#[derive(Default)]
+struct Task(Option<Waker>);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if let Some(waker) = &self.0 {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        crate::quietly(|| drop(self.0.take()));
+    }
 }
 
 impl<T: Send + 'static, A: Alarm> Driving<T, A> {
@@ -61,7 +80,7 @@ impl<T: Send + 'static, A: Alarm> Driving<T, A> {
                 apart,
                 shard: Some((shard, alarm)),
                 again: false,
-                task: Waker::noop().clone(),
+                task: Arc::default(),
                 dropped: false,
                 ended: None,
             })))))
@@ -75,6 +94,17 @@ impl<T: Send + 'static, A: Alarm> Turner<T, A> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sets what a turn wakes.
+    fn set_task(&self, waker: &Waker) {
+        let is_set = |task: &Task| task.0.as_ref().is_some_and(|task| task.will_wake(waker));
+        if is_set(&self.lock().task) {
+            return;
+        }
+        let task = Arc::new(Task(Some(waker.clone())));
+        let before = std::mem::replace(&mut self.lock().task, task);
+        drop(before);
+    }
+
     /// Turns the shard and sets the alarm. No lock is held while the turn wakes tasks.
     fn turn(self: &Arc<Self>) {
         let mut turning = self.lock();
@@ -82,14 +112,18 @@ impl<T: Send + 'static, A: Alarm> Turner<T, A> {
             turning.again = true;
             return;
         };
-        let (task, apart) = (turning.task.clone(), turning.apart);
+        let (task, apart) = (Arc::clone(&turning.task), turning.apart);
         drop(turning);
 
         let this = Waker::from(Arc::clone(self));
         let mut cx = Context::from_waker(&this);
         // Perhaps it has gone off. From here on it goes off for the time that is set below.
         let _ = alarm.poll(&mut cx);
-        let turned = shard.turn(&alarm.waker(&task));
+        let turned = match shard.turn(&alarm.waker(&Waker::from(task))) {
+            // A handler of another shard has the executor run this task.
+            Err(TurnError::InsideHandler) => Ok(Some(Duration::ZERO)),
+            turned => turned,
+        };
         // Once more, after the tasks that this turn has woken.
         let at_once = match turned {
             Ok(None) | Err(_) => false,
@@ -109,7 +143,7 @@ impl<T: Send + 'static, A: Alarm> Turner<T, A> {
             std::mem::swap(&mut turning.shard, &mut left);
         }
         // This may lie in another task since, which waits for the end of the turn.
-        let task = (again || !goes_on).then(|| turning.task.clone());
+        let task = (again || !goes_on).then(|| Arc::clone(&turning.task));
         drop(turning);
         drop(left);
         if let Some(task) = task {
@@ -129,7 +163,7 @@ impl<T: Send + 'static, A: Alarm> Future for Driving<T, A> {
     type Output = TurnError;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
-        self.0.lock().task.clone_from(cx.waker());
+        self.0.set_task(cx.waker());
         self.0.turn();
         self.0.lock().ended.map_or(Poll::Pending, Poll::Ready)
     }
@@ -162,9 +196,10 @@ pub(crate) fn shared() -> io::Result<&'static Timer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+    use std::ptr::null;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
+    use std::task::{RawWaker, RawWakerVTable};
     use tickwheel::{Builder, Clock, Pinning, Time};
 
     /// An alarm that the runtime cannot set.
@@ -278,6 +313,102 @@ mod tests {
             std::thread::current().id(),
             "a worker has the shard"
         );
+        timer.stop().unwrap();
+    }
+
+    thread_local! {
+        /// What the clone of a `moody` waker does, and what the drop of one does.
+        static CLONES: Cell<fn()> = const { Cell::new(|| ()) };
+        static DROPS: Cell<fn()> = const { Cell::new(|| ()) };
+    }
+
+    /// A waker that does what the thread says.
+    fn moody() -> Waker {
+        static VTABLE: RawWakerVTable = RawWakerVTable::new(
+            |_| {
+                CLONES.get()();
+                RawWaker::new(null(), &VTABLE)
+            },
+            |_| (),
+            |_| (),
+            |_| DROPS.replace(|| ())(),
+        );
+        // SAFETY: the table's functions do not look at the data.
+        unsafe { Waker::new(null(), &VTABLE) }
+    }
+
+    #[test]
+    fn a_turn_by_the_alarm_calls_neither_clone_nor_drop_of_the_tasks_waker() {
+        let builder = Builder::new().shards(1).pinning(Pinning::Off);
+        let timer = builder.build().unwrap();
+        let mut task = Driving::<_, ByHand>::all(&timer, Duration::ZERO)
+            .unwrap()
+            .remove(0);
+        let waker = moody();
+        let mut cx = Context::from_waker(&waker);
+        assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
+        CLONES.set(|| panic!("the waker's clone"));
+        DROPS.set(|| panic!("the waker's drop"));
+        go_off();
+        CLONES.set(|| ());
+        DROPS.set(|| ());
+        timer.stop().unwrap();
+        let polled = Pin::new(&mut task).poll(&mut cx);
+        assert_eq!(polled, Poll::Ready(TurnError::Stopped), "it would hang");
+    }
+
+    #[test]
+    fn the_alarm_may_go_off_while_a_waker_is_dropped() {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let builder = Builder::new().shards(1).pinning(Pinning::Off);
+            let timer = builder.build().unwrap();
+            let mut task = Driving::<_, ByHand>::all(&timer, Duration::ZERO)
+                .unwrap()
+                .remove(0);
+            for waker in [moody(), Waker::noop().clone()] {
+                DROPS.set(go_off);
+                let mut cx = Context::from_waker(&waker);
+                assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
+            }
+            tell.send(timer.stop().is_ok()).unwrap();
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true));
+    }
+
+    #[test]
+    fn a_task_that_a_handler_of_another_shard_polls_goes_on() {
+        let builder = Builder::new().shards(2).pinning(Pinning::Off);
+        let timer = builder.build().unwrap();
+        let tasks = Driving::<_, ByHand>::all(&timer, Duration::ZERO).unwrap();
+        let tasks = Arc::new(tasks.into_iter().map(Mutex::new).collect::<Vec<_>>());
+        let wakes = Arc::<Wakes>::default();
+        let poll_all = {
+            let waker = Waker::from(Arc::clone(&wakes));
+            move || {
+                // The one that is being polled is locked.
+                let free = tasks.iter().filter_map(|task| task.try_lock().ok());
+                free.map(|mut task| Pin::new(&mut *task).poll(&mut Context::from_waker(&waker)))
+                    .filter(Poll::is_pending)
+                    .count()
+            }
+        };
+        let (tell, told) = std::sync::mpsc::channel();
+        let inside = poll_all.clone();
+        let handler = move || {
+            let before = wakes.0.load(Ordering::SeqCst);
+            let polled = inside();
+            tell.send((polled, wakes.0.load(Ordering::SeqCst) - before))
+                .unwrap();
+        };
+        timer.run_after(Duration::ZERO, handler).unwrap();
+        let mut polled = None;
+        while polled.is_none() {
+            assert_eq!(poll_all(), 2);
+            polled = told.try_recv().ok();
+        }
+        assert_eq!(polled, Some((1, 1)), "the other one, to be polled again");
+        assert_eq!(poll_all(), 2);
         timer.stop().unwrap();
     }
 
