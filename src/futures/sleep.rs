@@ -123,7 +123,8 @@ thread_local! {
 
 /// Makes the free functions of the calling thread use `timer`, or the shared engine for `None`; returns the one before.
 ///
-/// For test clocks; the crate `tickwheel-util` has one. Long delays have no slack then.
+/// For test clocks; the crate `tickwheel-util` has one. Long delays have no slack then. At a thread's end, when its
+/// thread-locals are gone, it does nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -138,14 +139,19 @@ thread_local! {
 /// ```
 #[cfg(feature = "test-util")]
 pub fn replace_shared(timer: Option<Timer>) -> Option<Timer> {
-    STAND_IN.replace(timer)
+    STAND_IN
+        .try_with(|stand_in| stand_in.replace(timer))
+        .ok()
+        .flatten()
 }
 
 /// Returns the shared engine. The first call builds it, and returns when it began, from where delays count.
 #[inline]
 pub(super) fn shared() -> (WakeTimer, Option<Instant>) {
     #[cfg(feature = "test-util")]
-    if let Some(wake_timer) = STAND_IN.with_borrow(|timer| timer.as_ref().map(WakeTimer::of)) {
+    if let Ok(Some(wake_timer)) =
+        STAND_IN.try_with(|timer| timer.borrow().as_ref().map(WakeTimer::of))
+    {
         return (wake_timer, None);
     }
     let start = (!global_is_built()).then(Instant::now);

@@ -127,12 +127,15 @@ pub(crate) struct Scale {
 
 /// Returns the scale of the calling thread's test clock, if it has one.
 pub(crate) fn scale() -> Option<Scale> {
-    CLOCK.with_borrow(|clock| {
-        clock.as_ref().map(|(clock, start)| Scale {
-            clock: clock.clone(),
-            start: *start,
-        })
-    })
+    let scale = |(clock, start): &(ManualClock, Instant)| Scale {
+        clock: clock.clone(),
+        start: *start,
+    };
+    // A thread that ends has no thread-locals any more.
+    CLOCK
+        .try_with(|clock| clock.borrow().as_ref().map(scale))
+        .ok()
+        .flatten()
 }
 
 /// Returns whether the calling thread's time may be that of a test.

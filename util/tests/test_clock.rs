@@ -1,6 +1,7 @@
 //! Virtual time for code that calls the free functions, on any executor of one thread.
 
 use smol::channel::bounded;
+use std::cell::Cell;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Waker};
@@ -311,6 +312,28 @@ async fn a_slow_server_is_asked_again() {
         );
     })
     .await;
+}
+
+/// Asks for the time when it is dropped.
+struct Asks;
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        drop((time::Instant::now(), time::sleep(MS), sleep(MS)));
+        let _ = test::now();
+    }
+}
+
+/// A panic there would end the process.
+#[test]
+fn a_thread_local_that_outlives_the_others_may_ask_for_the_time() {
+    thread_local!(static LATE: Cell<Option<Asks>> = const { Cell::new(None) });
+    let thread = std::thread::spawn(|| {
+        LATE.set(Some(Asks));
+        // Those of the test clock are made later, and so they end earlier.
+        test::run(async { drop(Asks) });
+    });
+    thread.join().unwrap();
 }
 
 #[test]
