@@ -4,7 +4,7 @@
 //! | item | what differs from tokio |
 //! |---|---|
 //! | [`sleep`], [`sleep_until`], [`Sleep`] | `Unpin`; any runtime, any thread |
-//! | [`timeout`], [`timeout_at`], [`Timeout`] | nothing |
+//! | [`timeout`], [`timeout_at`], [`Timeout`] | a `timeout` that is over before its first poll says so in the next one |
 //! | [`interval`], [`interval_at`], [`Interval`], [`MissedTickBehavior`] | nothing |
 //! | [`Instant`] | nothing |
 //! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does |
@@ -31,10 +31,11 @@
 //! # Whose timers
 //!
 //! With the feature `tokio`, in a runtime of tokio: that runtime's. The first sleep gives it an engine of one shard,
-//! which the runtime turns, so that a timer that fires costs no switch between threads; the engine goes with the runtime.
-//! What is made in a runtime and outlives it goes on by the process's engine. The module `tokio` says what a runtime
-//! needs, and when timers wait. Elsewhere, on smol for example, which cannot be asked for "the" executor: the process's,
-//! which has workers.
+//! which the runtime turns, so that a timer that fires costs no switch between threads; the engine goes with the
+//! runtime. What is made in a runtime and outlives it goes on by the process's engine; but requests and bodies of the
+//! layers of this crate end with the runtime, as if their time were over. The module `tokio` says what a runtime needs,
+//! and when timers wait. Elsewhere, on smol for example, which cannot be asked for "the" executor: the process's, which
+//! has workers.
 //!
 //! # Tasks that never wait
 //!
