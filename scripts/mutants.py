@@ -7,9 +7,9 @@
 cargo-mutants says what is changed. Built one by one its mutants take days, so a few programs have all of them: each
 function holds a changed copy of its body for some of its mutants, and an environment variable chooses one. A test
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
-until one fails or does not end. Tests of more than two seconds are left out. What survives and has no row meets the
-loom models in the same way, with their quick bounds. Half done, it goes on where it was. What it finds is below
-`target/mutants`, and stands until that file of `src` changes; what survived meets changed tests again.
+until one fails or does not end. What survives and has no row meets the tests of more than two seconds, and then the
+loom models, with their quick bounds. Half done, it goes on where it was. What it finds is below `target/mutants`, and
+stands until that file of `src` changes; what survived meets changed tests again.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
@@ -22,6 +22,7 @@ import collections
 import concurrent.futures
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -43,12 +44,13 @@ UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
 NOT_THE_LIBRARY = re.compile(r"/tests\.rs:|/loom-tests/|tests::")
 # Mutants of one program.
 MOST = 1200
-# Survivors meet each test, and most of the time goes into the few long ones.
+# Survivors meet each test, and most of the time goes into the few long ones: not into those of more seconds at first.
 LONG = 2
 # Programs that look at the source, or measure it.
 NOT_RUN = {"tidy", "api", "features", "examples", "engine_count", "tracing"}
 CAUGHT, BY_LOOM, ENDLESS, UNNOTICED, SURVIVED, UNBUILT = (
     "caught", "caught by loom", "without end", "noticed by no test", "survived", "not built")
+ANY = (-1, math.inf)
 LOOM = "--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in"
 
 SWITCH = """
@@ -361,8 +363,8 @@ def build(flags=""):
             if it.get("reason") == "compiler-artifact" and it.get("executable") and it["profile"]["test"]]
 
 
-def tests_of(built, functions, only_models):
-    """Returns for each function the tests that call it, quick ones first, each with its time."""
+def tests_of(built, functions, only_models, times):
+    """Returns for each function the tests that call it and take so long, quick ones first, each with its time."""
     tests = []
     for program in built:
         said = subprocess.run([program, "--list"], cwd=TREE, check=True, stdout=subprocess.PIPE, text=True,
@@ -390,9 +392,7 @@ def tests_of(built, functions, only_models):
             if not passed:
                 unfit.append(test)
                 continue
-            if taken > LONG and not only_models:
-                continue
-            for function in called:
+            for function in called if times[0] < taken <= times[1] else ():
                 calling[function].append((taken, program, test))
     if unfit:
         print(f"\nnot used, they fail as it is: {', '.join(unfit)}", file=sys.stderr)
@@ -423,15 +423,17 @@ def main():
     tried = [mutant for function in functions for mutant in function.mutants]
     found = {name: said for source in sources.values() for name, said in source.results(hash_of_tests()).items()}
     left = [mutant for mutant in tried if mutant.name not in found]
-    run(sources, functions, found, left, CAUGHT)
-    # One that may live by its nature need not meet the models.
-    left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED and mutant.name not in judged()]
-    run(sources, functions, found, left, BY_LOOM)
+    run(sources, functions, found, left, CAUGHT, (-1, LONG))
+    # One that may live by its nature need not meet more.
+    for caught, times in [(CAUGHT, (LONG, math.inf)), (BY_LOOM, ANY)]:
+        left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED and mutant.name not in judged()]
+        run(sources, functions, found, left, caught, times)
     sys.exit(judge(found))
 
 
-def run(sources, functions, found, mutants, caught):
-    """Tries these mutants, in some programs that have as few of each function as can be.
+def run(sources, functions, found, mutants, caught, times):
+    """Tries these mutants against tests that take so long, in some programs that have as few of each function as can
+    be.
 
     Where a generic function with copies calls another one, the compiler makes copies of copies.
     """
@@ -454,7 +456,7 @@ def run(sources, functions, found, mutants, caught):
         progress(f"{name}: building")
         built = build(flags)
         # Which test calls what is the same in each program.
-        tests = tests or tests_of(built, functions, bool(flags))
+        tests = tests or tests_of(built, functions, bool(flags), times)
         meet(name, homes, tests, found, chosen, caught)
 
 
