@@ -404,8 +404,10 @@ def verdict(mutant, tests, caught):
         chosen = {"MUTANT_ACTIVE": str(mutant.number)}
         passed = execute(program, test, 3 + 8 * taken, **chosen)
         if passed is False:
-            # On a busy machine a test may fail by itself.
+            # On a busy machine a test may fail by itself, or take long.
             passed = execute(program, test, 3 + 8 * taken, **chosen)
+        elif passed is None and mutant.name in judged():
+            passed = execute(program, test, 60 + 8 * taken, **chosen)
         # A model that has more to explore may take its time.
         if passed is False or passed is None and caught == CAUGHT:
             return caught if passed is False else ENDLESS, test
