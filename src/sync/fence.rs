@@ -89,7 +89,7 @@ mod decision {
 mod tests {
     use super::*;
     use crate::sync::atomic::AtomicUsize;
-    use std::sync::Barrier;
+    use crossbeam_utils::{Backoff, CachePadded};
 
     /// The pattern that the pair is for: of two threads that write and then read, not both miss the other's.
     #[test]
@@ -98,18 +98,26 @@ mod tests {
             return;
         }
         const ROUNDS: usize = 20_000;
-        let (left, right) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let missed = [const { AtomicUsize::new(0) }; 2];
-        let ready = Barrier::new(2);
+        let count = || CachePadded::new(AtomicUsize::new(0));
+        let ([left, right, met], missed) = ([count(), count(), count()], [count(), count()]);
+        // Closer than a `Barrier` would: each store has to be on its way while the other thread looks.
+        let meet = |times: usize| {
+            // ORDERING: AcqRel and Acquire: what both did before comes first.
+            met.fetch_add(1, Ordering::AcqRel);
+            let backoff = Backoff::new();
+            while met.load(Ordering::Acquire) < 2 * times {
+                backoff.snooze();
+            }
+        };
         let run = |mine: &AtomicUsize, other: &AtomicUsize, miss: &AtomicUsize, fence: fn()| {
             for round in 1..=ROUNDS {
-                ready.wait();
+                meet(2 * round - 1);
                 // ORDERING: Relaxed here and below: the fences are what is tested.
                 mine.store(round, Ordering::Relaxed);
                 fence();
                 let seen = other.load(Ordering::Relaxed) == round;
                 miss.store(usize::from(!seen), Ordering::Relaxed);
-                ready.wait();
+                meet(2 * round);
                 let both = missed.iter().all(|miss| miss.load(Ordering::Relaxed) == 1);
                 assert!(!both, "both missed the other's store in round {round}");
             }
