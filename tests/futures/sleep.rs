@@ -37,6 +37,7 @@ fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
         assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
     }
     let mut ahead = rig.timer.sleep(10 * HOUR);
+    assert_eq!(ahead.time_of(us(1)), now + us(1), "not yet rounded");
     assert!(poll(&mut ahead, &Bell::new()).is_pending());
     ahead.reset(now + us(1));
     assert_eq!(rig.pass(HOUR / 2 - us(1)), 0, "a tick later, not at once");
