@@ -16,7 +16,8 @@ pub(crate) fn generation_seed() -> u64 {
     }
 }
 
-/// Returns a count, well mixed, from a place that the operating system chooses where there is one.
+/// Returns a count, well mixed, from a place that the operating system chooses where there is one, and from what tells
+/// this process from others: a fork copies the count and keeps the place.
 fn random() -> u64 {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     // The step and the mixing are those of SplitMix64 (Steele, Lea and Flood, 2014).
@@ -24,10 +25,26 @@ fn random() -> u64 {
     let place = core::ptr::from_ref(&COUNT).addr() as u64;
     // ORDERING: Relaxed: each table gets a number of its own, and that is all.
     let count = COUNT.fetch_add(1, Ordering::Relaxed) as u64 + 1;
-    let mut mixed = count.wrapping_mul(STEP).wrapping_add(place);
+    let mut mixed = count.wrapping_mul(STEP).wrapping_add(place ^ of_process());
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
+}
+
+/// Returns what no other process has, nor this one after another start: its number, and the time.
+#[cfg(all(unix, feature = "std"))]
+fn of_process() -> u64 {
+    use std::time::SystemTime;
+    let time = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |time| time.as_nanos() as u64);
+    time ^ u64::from(std::process::id()) << 32
+}
+
+/// There are no forks here.
+#[cfg(not(all(unix, feature = "std")))]
+const fn of_process() -> u64 {
+    0
 }
 
 #[cfg(all(test, not(tickwheel_loom)))]

@@ -23,7 +23,8 @@ const _: () = assert!(GENERATION_BITS + SHARD_BITS == u64::BITS);
 ///
 /// A key means something only to the timer that handed it out. Shown to another one, it does not compile if the
 /// payloads differ in type; otherwise it is stale there, because each timer counts its generations from a random
-/// number of its own (that two of them meet has a probability of 2^-46).
+/// number of its own (that two of them meet has a probability of 2^-46). After a fork the copies of a timer are one
+/// timer still: their next keys are the same.
 ///
 /// Keys can be compared, ordered and hashed; the order means nothing. [`to_raw`](Self::to_raw) forgets the type,
 /// for logs, for maps of keys of several types, for a trip through foreign code.

@@ -3,11 +3,14 @@
 use crate::children::{forked, in_a_process_of_its_own};
 use crate::support::setup::{HOUR, recording, us, wait_until};
 use crate::{arm, one_shard};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Drive, EngineState, ScheduleErrorKind, SleepError, StartError, StopError, Timer, TurnError,
+    Drive, EngineState, LocalTimer, RawKey, ScheduleErrorKind, SleepError, StartError, StopError,
+    Time, Timer, TurnError,
 };
 
 #[test]
@@ -53,6 +56,36 @@ fn a_fork_is_refused_and_told() {
     last.schedule_key(HOUR, 6).unwrap();
     let mut last = Some(last);
     assert_eq!(forked(|| last.take().is_some()), 0);
+}
+
+/// A key that comes from another process by a pipe ends no timer of this one.
+#[test]
+fn keys_of_timers_that_two_processes_build_after_a_fork_differ() {
+    if in_a_process_of_its_own(
+        keys_of_timers_that_two_processes_build_after_a_fork_differ,
+        &[],
+    ) {
+        return;
+    }
+    let keys = || {
+        let mut local = LocalTimer::new(us(1000)).unwrap();
+        let of_local = local.schedule(Time::ZERO, HOUR, 0).unwrap().to_raw();
+        let (timer, _) = recording(one_shard().drive(Drive::Manual));
+        [of_local, timer.schedule_key(HOUR, 0).unwrap().to_raw()].map(RawKey::to_bits)
+    };
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    let status = forked(|| {
+        keys().map(|key| there.write_all(&key.to_ne_bytes()).unwrap());
+        true
+    });
+    assert_eq!(status, 0);
+    let of_child = [(); 2].map(|()| {
+        let mut key = [0; 16];
+        here.read_exact(&mut key).unwrap();
+        u128::from_ne_bytes(key)
+    });
+    let own = keys();
+    assert!(own[0] != of_child[0] && own[1] != of_child[1], "{own:x?}");
 }
 
 /// The first process of a container is number 1, and so is that of a container which it makes by a fork.
