@@ -8,7 +8,9 @@
 // to a tick: no timer is early.
 //
 // Threads. Calls with one tw_loop must not overlap; it may move between threads. A tw_remote and a tw_timer may be used
-// by any number of threads at once; only their free call must come after all others.
+// by any number of threads at once; only their free call must come after all others. No call may come from a signal
+// handler: it may interrupt another one of the same thread. With glibc a thread's first call must not come from a
+// destructor of pthread_key_create: a few KiB would stay for each such thread. Workers have stacks of 2 MiB.
 //
 // Pointers. A null pointer is TW_ERROR_NULL where the call needs one. Other pointers must be valid: a freed one cannot
 // be recognised, and neither can one of another type. Your data pointers are stored and handed back, never followed.
@@ -16,7 +18,16 @@
 // Keys. A key names one timer for ever. With an old key, or a key of another loop or engine, calls answer TW_ERROR_GONE
 // (a foreign key is taken for an own one with a probability of 2^-46). All bits zero is no key.
 //
-// Callbacks must return: no longjmp and no C++ exception may leave them.
+// Firing. A timer of a tw_timer or a tw_remote may fire before the call that schedules it returns, and before its key is
+// written: the key must not lie in what the callback frees, and the callback has expired->key. TW_ERROR_GONE does not
+// say that a callback is over: that of a tw_timer may run in another thread, or be about to.
+//
+// Callbacks must return: no longjmp, no C++ exception, no pthread_exit and no cancellation may leave them, or the process
+// ends. A thread that may be cancelled disables that in callbacks, tw_wake included, that call write, close or the like.
+//
+// Forks. A loop is copied, with its timers and keys. An engine whose threads run has none in the child: there it refuses
+// to schedule and to stop, what else it answers is about the copy, and nothing fires. A callback must not return in the
+// child of a fork. Fork first, or build another engine there.
 
 
 #ifndef TICKWHEEL_H
@@ -46,7 +57,8 @@ enum tw_error
   TW_ERROR_OPTION = 5,
   // As many timers are pending as `max_pending` allows.
   TW_ERROR_FULL = 6,
-  // There is no memory, or the table of timers is full.
+  // There is no memory for the timer, or the table of timers is full. Where memory is refused to a new loop, remote
+  // or engine, to its close or stop, or to a timer that moves to an earlier time, the process ends.
   TW_ERROR_NO_MEMORY = 7,
   // The system gave no thread.
   TW_ERROR_NO_THREAD = 8,

@@ -46,7 +46,8 @@ pub enum tw_error {
     Option = 5,
     /// As many timers are pending as `max_pending` allows.
     Full = 6,
-    /// There is no memory, or the table of timers is full.
+    /// There is no memory for the timer, or the table of timers is full. Where memory is refused to a new loop, remote
+    /// or engine, to its close or stop, or to a timer that moves to an earlier time, the process ends.
     NoMemory = 7,
     /// The system gave no thread.
     NoThread = 8,
