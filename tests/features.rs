@@ -32,6 +32,15 @@ fn dependencies(features: &str) -> String {
 }
 
 #[test]
+fn the_local_timers_build_without_the_rest() {
+    for features in ["", "std", "tracing"] {
+        let checked = cargo(&["check", "--lib", "--features", features]);
+        let told = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success(), "{features:?}: {told}");
+    }
+}
+
+#[test]
 fn the_local_timers_need_no_crate_of_the_operating_system() {
     let named = |tree: &str, name: &str| tree.lines().any(|line| line.starts_with(name));
     for features in ["", "std"] {

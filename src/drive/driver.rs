@@ -400,6 +400,12 @@ impl Driver {
         let deferred = self.deferred.entries.capacity() * size_of::<Entry>();
         self.wheel.held_bytes() + self.log.held_bytes() + deferred
     }
+
+    /// Returns whether the last tick has come, at which a shutdown fires everything. A periodic timer is due at no later
+    /// one: it stays without an entry, and the end of the shard returns it.
+    pub(crate) fn is_at_last_tick(&self) -> bool {
+        self.latest == u64::MAX
+    }
 }
 
 /// The methods that a shard needs and a local timer does not.
@@ -417,12 +423,6 @@ impl Driver {
             return 0;
         }
         self.earliest().unwrap_or(u64::MAX)
-    }
-
-    /// Returns whether the last tick has come, at which a shutdown fires everything. A periodic timer is due at no later
-    /// one: it stays without an entry, and the end of the shard returns it.
-    pub(crate) fn is_at_last_tick(&self) -> bool {
-        self.latest == u64::MAX
     }
 
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
