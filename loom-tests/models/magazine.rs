@@ -4,7 +4,7 @@
 //! missing ordering between two holders is two writes without an order: loom fails in either case.
 
 use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn_with};
-use crate::node::magazine::{CAPACITY, Depot, Magazine, ThreadCache};
+use crate::node::magazine::{CAPACITY, Depot, Magazine, Nodes, ThreadCache};
 use crate::sync::segments::Segments;
 use crate::sync::stack::Stack;
 use std::collections::HashSet;
@@ -13,6 +13,16 @@ use std::sync::Arc;
 struct Pool {
     depot: Depot,
     probes: Vec<Probe>,
+}
+
+impl Nodes for Pool {
+    fn provide(&self, _: u32) -> bool {
+        true
+    }
+
+    fn renew(&self, _: u32, _: u64) {
+        panic!("nothing was given back");
+    }
 }
 
 impl Pool {
@@ -25,7 +35,7 @@ impl Pool {
     }
 
     fn take(&self, cache: &ThreadCache) -> Option<u32> {
-        let node = cache.take(&self.depot, |_, _| panic!("nothing was given back"))?;
+        let node = cache.take(&self.depot, self)?;
         let probe = &self.probes[node as usize];
         probe.set(probe.get() + 1);
         Some(node)

@@ -73,6 +73,15 @@ impl Linked for Magazine {
     }
 }
 
+/// What a depot asks of the table whose nodes it numbers.
+pub(crate) trait Nodes {
+    /// Makes sure that a node is there that has never served; false if there is no memory for it.
+    fn provide(&self, node: u32) -> bool;
+
+    /// Restarts a node that has served before and lost its memory, in a generation that comes after this one.
+    fn renew(&self, node: u32, generation: u64);
+}
+
 /// The exchange of magazines, and the source of nodes that are in none.
 pub(crate) struct Depot {
     pub(super) full: CachePadded<Stack>,
@@ -105,7 +114,7 @@ impl Depot {
     pub(crate) fn end(&self) -> u64 {
         // ORDERING: Relaxed: a thread that knows a node finds its number below the end, because what told it
         // comes after the counter's growth; a close by its fence. Nothing is read through it.
-        self.fresh.load(Ordering::Relaxed).min(self.limit)
+        self.fresh.load(Ordering::Relaxed)
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {
@@ -142,15 +151,15 @@ impl Depot {
         self.end() == self.limit
     }
 
-    /// Puts nodes that are in no magazine into `magazine`, the lowest on top; returns how many. `renew` is called for
-    /// each that has served before, with the generation that its next one comes after.
-    fn fill(&self, magazine: &Magazine, renew: &mut impl FnMut(u32, u64)) -> u32 {
+    /// Puts nodes that are in no magazine into `magazine`, the lowest on top; returns how many.
+    fn fill(&self, magazine: &Magazine, nodes: &impl Nodes) -> u32 {
         let (first, count) = match self.regions.take(CAPACITY) {
             Some(run) => {
-                (run.first..run.first + run.count).for_each(|node| renew(node, run.generation));
+                (run.first..run.first + run.count)
+                    .for_each(|node| nodes.renew(node, run.generation));
                 (run.first, run.count)
             }
-            None => self.take_fresh(),
+            None => self.take_fresh(nodes),
         };
         for i in 0..count {
             // ORDERING: Relaxed: the caller holds the magazine.
@@ -159,12 +168,26 @@ impl Depot {
         count
     }
 
-    /// Takes nodes that were never used: the first one, and how many.
-    fn take_fresh(&self) -> (u32, u32) {
-        // ORDERING: Relaxed, as in `end`: the number alone is the result.
-        let first = self.fresh.fetch_add(u64::from(CAPACITY), Ordering::Relaxed);
-        let count = self.limit.saturating_sub(first).min(u64::from(CAPACITY)) as u32;
-        (first as u32, count)
+    /// Takes nodes that were never used: the first one, and how many. Their memory exists before any thread has their
+    /// numbers: one without would lie in the way of those that are free.
+    fn take_fresh(&self, nodes: &impl Nodes) -> (u32, u32) {
+        // ORDERING: Relaxed, as in `end`, also in the exchange: the number alone is the result.
+        let mut fresh = self.fresh.load(Ordering::Relaxed);
+        loop {
+            let (first, count) = (
+                fresh as u32,
+                (self.limit - fresh).min(CAPACITY.into()) as u32,
+            );
+            // They lie in two segments at most.
+            if count == 0 || !nodes.provide(first) || !nodes.provide(first + count - 1) {
+                return (first, 0);
+            }
+            let (relaxed, next) = (Ordering::Relaxed, fresh + u64::from(count));
+            match self.fresh.compare_exchange(fresh, next, relaxed, relaxed) {
+                Ok(_) => return (first, count),
+                Err(now) => fresh = now,
+            }
+        }
     }
 }
 
@@ -186,14 +209,14 @@ pub(crate) struct ThreadCache {
 }
 
 impl ThreadCache {
-    /// Returns a free node for the caller alone, or `None` if the table is full, or there is no memory for a
-    /// magazine. `renew` as in [`Depot::fill`].
+    /// Returns a free node for the caller alone, or `None` if the table is full, or there is no memory for more nodes or
+    /// a magazine.
     #[inline]
-    pub(crate) fn take(&self, depot: &Depot, renew: impl FnMut(u32, u64)) -> Option<u32> {
+    pub(crate) fn take(&self, depot: &Depot, nodes: &impl Nodes) -> Option<u32> {
         // ORDERING: Relaxed throughout: only the thread cache's holder calls this (see the table above).
         let len = self.loaded_len.load(Ordering::Relaxed);
         if len == 0 {
-            return self.take_slow(depot, renew);
+            return self.take_slow(depot, nodes);
         }
         // SAFETY: a magazine with nodes in it is loaded, so this points to one of the depot's, which stay where they
         // are as long as the depot; a cache is used with one depot only, and the caller has that.
@@ -209,7 +232,7 @@ impl ThreadCache {
     }
 
     #[cold]
-    fn take_slow(&self, depot: &Depot, mut renew: impl FnMut(u32, u64)) -> Option<u32> {
+    fn take_slow(&self, depot: &Depot, nodes: &impl Nodes) -> Option<u32> {
         // ORDERING: Relaxed: holder only.
         if self.spare_len.load(Ordering::Relaxed) > 0 {
             self.swap(depot);
@@ -223,13 +246,13 @@ impl ThreadCache {
             // ORDERING: Relaxed: holder only.
             let own = self.loaded.load(Ordering::Relaxed).checked_sub(1);
             let magazine = own.or_else(|| depot.empty_magazine())?;
-            let count = depot.fill(depot.magazines.get(magazine)?, &mut renew);
+            let count = depot.fill(depot.magazines.get(magazine)?, nodes);
             self.load(depot, magazine + 1, count);
             if count == 0 {
                 return None;
             }
         }
-        self.take(depot, renew)
+        self.take(depot, nodes)
     }
 
     /// Gives a node back. The caller holds it alone and will not touch it again.
@@ -448,8 +471,21 @@ impl Regions {
 mod tests {
     use super::*;
 
+    /// Nodes that nobody gives back.
+    struct Numbers;
+
+    impl Nodes for Numbers {
+        fn provide(&self, _: u32) -> bool {
+            true
+        }
+
+        fn renew(&self, _: u32, _: u64) {
+            panic!("nothing was given back");
+        }
+    }
+
     fn take(depot: &Depot, cache: &ThreadCache) -> Option<u32> {
-        cache.take(depot, |_, _| panic!("nothing was given back"))
+        cache.take(depot, &Numbers)
     }
 
     #[test]

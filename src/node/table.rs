@@ -1,6 +1,6 @@
 //! The node table of one shard: arming, ending and moving timers.
 
-use super::magazine::{Depot, ThreadCache};
+use super::magazine::{Depot, Nodes, ThreadCache};
 use super::record::{Node, NodePayload};
 use crate::contain;
 use crate::drive::{Fate, Fired};
@@ -27,6 +27,18 @@ pub(crate) struct Table<T> {
     seed: u64,
     /// Whether a periodic timer was ever armed: then even a table of plain numbers has something to free.
     pub(super) periodic: AtomicBool,
+}
+
+impl<T> Nodes for Table<T> {
+    fn provide(&self, node: u32) -> bool {
+        self.nodes.try_get_or_alloc(node).is_some()
+    }
+
+    fn renew(&self, node: u32, generation: u64) {
+        if let Some(node) = self.nodes.get(node) {
+            node.state.restart_after(generation);
+        }
+    }
 }
 
 impl<T> Table<T> {
@@ -81,21 +93,8 @@ impl<T> Table<T> {
     /// Returns a free node for the caller alone.
     #[inline]
     pub(super) fn take_node(&self, cache: &ThreadCache) -> Option<(u32, &Node<T>)> {
-        let index = cache.take(&self.depot, |index, generation| {
-            self.renew(index, generation)
-        })?;
-        let node = self.nodes.try_get_or_alloc(index);
-        if node.is_none() {
-            cache.give(&self.depot, index);
-        }
-        Some((index, node?))
-    }
-
-    /// Restarts a node whose memory was given back, in a generation that no key names.
-    fn renew(&self, index: u32, generation: u64) {
-        if let Some(node) = self.nodes.get(index) {
-            node.state.restart_after(generation);
-        }
+        let index = cache.take(&self.depot, self)?;
+        Some((index, self.nodes.get(index)?))
     }
 
     /// Returns whether the table can never have more nodes; if it gives none all the same, there is no memory.

@@ -293,6 +293,26 @@ fn an_event_loops_timer_whose_entry_finds_no_room_comes_back() {
     }
 }
 
+/// A node's number without memory must not hide the nodes that are free.
+#[test]
+fn free_nodes_serve_where_there_is_no_memory_for_more() {
+    if in_a_process_of_its_own(free_nodes_serve_where_there_is_no_memory_for_more, &[]) {
+        return;
+    }
+    let clock = ManualClock::new();
+    let timer = engine(&clock);
+    let schedule = |n| timer.schedule_key(DELAY, n).is_ok();
+    // The first segments, of magazines for one.
+    assert!(schedule(0));
+    let accepted = 1 + refusing_from(BLOCK, || (1..MOST).take_while(|n| schedule(*n)).count());
+    assert!((300..600).contains(&accepted), "{accepted}");
+    clock.advance(2 * DELAY);
+    // With memory for the magazines of all of them; the owner keeps two.
+    assert_eq!(timer.turn(), Ok(accepted));
+    let again = refusing_from(BLOCK, || (0..100).filter(|n| schedule(*n)).count());
+    assert_eq!(again, 100);
+}
+
 /// A tick: overdue, recent, near and far ones, and one that never fires.
 fn tick(random: &mut Random, hand: u64) -> u64 {
     let far = 7 + 7 * random.below(7);
