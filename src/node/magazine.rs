@@ -387,6 +387,12 @@ impl Regions {
         self.nodes.load(Ordering::Relaxed)
     }
 
+    /// Makes room for what is remembered of the regions up to this one; false if there is no memory.
+    pub(super) fn reserve(&self, last: u32) -> bool {
+        self.regions.reserve(u64::from(last) + 1);
+        self.regions.get(last).is_some()
+    }
+
     /// Remembers, before a [`put`](Self::put), that none of a region's nodes, all of which the caller has, has had a
     /// generation as high as `generation`; false if there is no memory.
     pub(crate) fn remember(&self, region: u32, generation: u64) -> bool {

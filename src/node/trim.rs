@@ -134,21 +134,29 @@ impl Trim {
         if is_as_it_was || in_use >= few {
             return;
         }
-        (self.in_use, self.left, self.end) = (in_use, resident, table.depot.end());
-        let last = table
-            .depot
-            .regions
-            .region_of(self.end.saturating_sub(1) as u32);
+        let end = table.depot.end();
+        let last = table.depot.regions.region_of(end.saturating_sub(1) as u32);
         if !is_worth_it(table, last) {
-            self.again_below = in_use.div_ceil(2);
+            (self.left, self.again_below) = (resident, in_use.div_ceil(2));
             return;
         }
         // Whole pages, or they would come from the allocator.
         let len = (last as usize + 1).next_multiple_of(bounded(4096, 1));
-        if let Some(counts) = Piece::filled(len, 0) {
-            self.counts = counts;
-            self.stage = Stage::Gather;
+        // Where there is no memory for it, the next turn asks again.
+        let Some(counts) = Piece::filled(len, 0) else {
+            return;
+        };
+        if !table.depot.regions.reserve(last) {
+            return;
         }
+        *self = Self {
+            stage: Stage::Gather,
+            counts,
+            end,
+            in_use,
+            left: resident,
+            ..Self::default()
+        };
     }
 
     /// Takes one step, of about so many nodes, and returns whether there is more to do; `in_use` counts the pending

@@ -107,6 +107,7 @@ fn memory_of_large_payloads_is_given_back_as_well() {
 #[cfg(target_os = "linux")]
 mod resident {
     use super::*;
+    use crate::allocator::refusing_from;
     use crate::children::in_a_process_of_its_own;
     use crate::churn;
     use std::time::Instant;
@@ -128,6 +129,23 @@ mod resident {
             .find(|line| line.starts_with("VmRSS"))
             .unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// What a trim needs itself is refused for a while.
+    #[test]
+    fn a_burst_goes_although_there_was_no_memory_at_its_end() {
+        if !takes_pages_back()
+            || in_a_process_of_its_own(a_burst_goes_although_there_was_no_memory_at_its_end, &[])
+        {
+            return;
+        }
+        let timer = engine(&ManualClock::new());
+        let keys = schedule(&timer, 200_000);
+        let full = held(&timer);
+        cancel_all(&timer, &keys);
+        assert_eq!(refusing_from(4096, || timer.turn()), Ok(0));
+        (0..3).for_each(|_| assert_eq!(timer.turn(), Ok(0)));
+        assert!(held(&timer) < full / 2, "{} of {full}", held(&timer));
     }
 
     #[test]
