@@ -58,7 +58,8 @@ enum tw_error
   // As many timers are pending as `max_pending` allows.
   TW_ERROR_FULL = 6,
   // There is no memory for the timer, or the table of timers is full. Where memory is refused to a new loop, remote
-  // or engine, to its close or stop, or to a timer that moves to an earlier time, the process ends.
+  // or engine, to its close or stop, or to a timer that moves, the process ends; a move by another thread than the
+  // loop's may have no effect instead.
   TW_ERROR_NO_MEMORY = 7,
   // The system gave no thread.
   TW_ERROR_NO_THREAD = 8,

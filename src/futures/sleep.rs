@@ -208,7 +208,8 @@ impl<E> Sleep<E> {
     /// The waker of the latest poll stays where it is, and the future need not be polled for it, unless its time had
     /// come before: then that waker has been woken, and the future wakes again only if it is polled. Pulled in to a
     /// point in time that has passed, or to a delay of zero, it is ready, and wakes at once. Pushing the deadline out
-    /// costs two words; pulling it in about as much as arming, and a reading of the clock.
+    /// costs two words; pulling it in about as much as arming, and a reading of the clock. While memory is refused that
+    /// may have no effect.
     pub fn reset(&mut self, when: impl Into<When>) {
         self.deadline = self.wake_timer.reset(when.into(), self.deadline);
     }

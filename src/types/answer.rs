@@ -72,7 +72,8 @@ impl<T> Cancel<T> {
 pub enum Reschedule {
     /// The timer has the new deadline and will not fire before it.
     ///
-    /// Of several concurrent moves of one timer any one may be the last; each reports `Moved`.
+    /// Of several concurrent moves of one timer any one may be the last; each reports `Moved`. Pulled in by another
+    /// thread than its shard's owner while memory is refused, it may fire as late as it would have before.
     Moved,
     /// The timer had ended already; or its deadline has come and its shard's owner is about to fire it, which only a
     /// cancel may still forestall. So it may be pending for a moment yet.
