@@ -106,8 +106,7 @@ async fn ours(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
     let mut consumer = Consumer::connect(settings, HOLD).await?;
     let consume = |arrived: Arrived| async move {
         loop {
-            let first = consumer.next().await;
-            let batch = [vec![first], consumer.more()].concat();
+            let batch = consumer.batch(512).await;
             let now = now_us();
             for number in batch.iter().filter_map(|one| one.payload.parse().ok()) {
                 let _ = arrived.send((number, now));

@@ -54,6 +54,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a consumer may hold a job.
 const REDELIVER_AFTER: Duration = Duration::from_millis(1500);
 
+/// Jobs that a consumer takes at a time.
+const BATCH: usize = 512;
+
 /// Runs it; whether the verdict is ok.
 ///
 /// # Errors
@@ -348,7 +351,7 @@ async fn consume(settings: Settings, queue: Queue, books: Arc<Mutex<Books>>, see
         };
         consumer = consumer.of(queue.clone());
         loop {
-            let batch = consumer.batch().await;
+            let batch = consumer.batch(BATCH).await;
             let arrived = now_ms();
             for one in &batch {
                 lock(&books).came(&one.id, one.fired_ms, arrived);

@@ -2,7 +2,7 @@
 //! serves all that wait in a process. What a consumer does not acknowledge in time is given to another one,
 //! so a job can arrive twice, with the same id.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -328,9 +328,6 @@ fn heard(store: &Store, board: &Board, notice: &str) {
 /// How long one request waits for something new.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Jobs taken at a time.
-const BATCH: usize = 512;
-
 /// Distance of tries while Redis does not answer.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -339,7 +336,6 @@ pub struct Consumer {
     inbox: Inbox,
     queue: Queue,
     hold: Duration,
-    ready: VecDeque<Delivery>,
 }
 
 impl Consumer {
@@ -355,7 +351,6 @@ impl Consumer {
             inbox,
             queue: Queue::default(),
             hold,
-            ready: VecDeque::new(),
         })
     }
 
@@ -366,35 +361,30 @@ impl Consumer {
     }
 
     /// The next job. Waits as long as there is none, and while Redis is away. Dropping the future loses
-    /// nothing: what was read and not returned comes again.
+    /// nothing: what was read and not returned comes again after its hold, as its next attempt.
     pub async fn next(&mut self) -> Delivery {
         loop {
-            if let Some(delivery) = self.ready.pop_front() {
+            if let Some(delivery) = self.batch(1).await.pop() {
                 return delivery;
             }
-            match self
-                .inbox
-                .take(&self.queue, BATCH, self.hold, Instant::now() + WAIT)
-                .await
-            {
-                Ok(arrived) => self.ready.extend(arrived.deliveries),
+        }
+    }
+
+    /// The next jobs, at least one and at most `most`, with fewer requests to Redis. Waits as [`next`](Self::next) does.
+    /// Each of them has to be ended within the hold, so take only as many as that leaves time for.
+    pub async fn batch(&mut self, most: usize) -> Vec<Delivery> {
+        loop {
+            let end = Instant::now() + WAIT;
+            let taken = self.inbox.take(&self.queue, most.max(1), self.hold, end);
+            match taken.await {
+                Ok(arrived) if arrived.deliveries.is_empty() => {}
+                Ok(arrived) => return arrived.deliveries,
                 Err(error) => {
                     tracing::debug!("no delivery: {error}");
                     tokio::time::sleep(AGAIN).await;
                 }
             }
         }
-    }
-
-    /// Whatever is at hand without waiting, after [`next`](Self::next).
-    pub fn more(&mut self) -> Vec<Delivery> {
-        self.ready.drain(..).collect()
-    }
-
-    /// The next job and whatever is at hand with it.
-    pub(crate) async fn batch(&mut self) -> Vec<Delivery> {
-        let first = self.next().await;
-        [vec![first], self.more()].concat()
     }
 
     /// Ends jobs; how many of them were still held.

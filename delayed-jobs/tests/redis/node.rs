@@ -194,3 +194,22 @@ async fn notices_reach_as_far_as_was_read_before_the_clock_was_set_back() {
     scene.create(job("will be read", 90_000 * MS)).await;
     assert_eq!(notices().await, 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_holds_no_job_that_it_has_not_returned() {
+    let (scene, _node) = Scene::served().await;
+    for n in 0..5 {
+        scene.create(job(&n.to_string(), MS)).await;
+    }
+    let count = async || {
+        let overview = scene.store.overview().await.unwrap();
+        (overview.unread, overview.unacknowledged)
+    };
+    until("all have fired", async || count().await == (5, 5)).await;
+    let mut consumer = scene.consumer().await;
+    consumer.next().await;
+    assert_eq!(count().await, (4, 5));
+    let batch = consumer.batch(2).await;
+    assert!((1..=2).contains(&batch.len()), "{batch:?}");
+    assert_eq!(count().await, (4 - batch.len() as u64, 5));
+}

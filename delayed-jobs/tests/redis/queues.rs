@@ -203,8 +203,7 @@ async fn work(settings: Settings, most: u64, held: &AtomicU64, all: &AtomicU64) 
     let consumer = Consumer::connect(settings, 60_000 * MS).await.unwrap();
     let mut consumer = consumer.of(mail());
     loop {
-        let first = consumer.next().await;
-        let batch = [vec![first], consumer.more()].concat();
+        let batch = consumer.batch(512).await;
         let count = batch.len() as u64;
         let now = held.fetch_add(count, SeqCst) + count;
         assert!(now <= most, "{now} jobs are held at a time");
@@ -331,8 +330,7 @@ async fn a_rate_holds_in_each_stretch_of_time() {
     let take = async || {
         let mut consumer = scene.consumer().await.of(mail());
         let mut times = Vec::new();
-        while let Ok(first) = tokio::time::timeout(3_000 * MS, consumer.next()).await {
-            let batch = [vec![first], consumer.more()].concat();
+        while let Ok(batch) = tokio::time::timeout(3_000 * MS, consumer.batch(512)).await {
             times.extend(batch.iter().map(|_| now_ms()));
             consumer.acknowledge(&batch).await.unwrap();
         }

@@ -23,8 +23,7 @@ fn every(name: &str, ms: u32, payload: &str) -> NewSchedule {
 async fn collect_for(scene: &Scene, time: Duration) -> Vec<Delivery> {
     let (mut consumer, end) = (scene.consumer().await, Instant::now() + time);
     let mut all = Vec::new();
-    while let Ok(one) = tokio::time::timeout_at(end.into(), consumer.next()).await {
-        let batch = [vec![one], consumer.more()].concat();
+    while let Ok(batch) = tokio::time::timeout_at(end.into(), consumer.batch(512)).await {
         consumer.acknowledge(&batch).await.unwrap();
         all.extend(batch);
     }

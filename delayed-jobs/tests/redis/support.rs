@@ -330,11 +330,10 @@ pub(crate) async fn collect(
     let end = Instant::now() + 20_000 * MS;
     let mut got: HashMap<JobId, Vec<Delivery>> = HashMap::new();
     while !ids.iter().all(|id| got.contains_key(id)) {
-        let Ok(one) = tokio::time::timeout_at(end.into(), consumer.next()).await else {
+        let Ok(batch) = tokio::time::timeout_at(end.into(), consumer.batch(512)).await else {
             let missing = ids.iter().filter(|id| !got.contains_key(*id));
             panic!("{} of {} jobs have not come", missing.count(), ids.len());
         };
-        let batch = [vec![one], consumer.more()].concat();
         for one in &batch {
             assert!(
                 one.fired_ms >= one.due_ms && now_ms() >= one.due_ms,
