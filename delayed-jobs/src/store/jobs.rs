@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{Accepted, Found, Job, JobId, NewJob, Queue, State, When, most_attempts};
+use crate::job::{Accepted, Found, Job, JobId, NewJob, Queue, Retry, State, When, most_attempts};
 use crate::units::{lock, millis};
 
 /// Jobs accepted by one script; Redis does nothing else meanwhile.
@@ -32,8 +32,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::KeyReused`], [`StoreError::Away`].
+    /// [`StoreError::Unfit`] for attempts that cannot be made, [`StoreError::KeyReused`], [`StoreError::Away`].
     pub async fn create(&self, new: NewJob) -> Result<Accepted> {
+        check(new.retry.as_ref())?;
         let (answer, answered) = oneshot::channel();
         // The same key always leads to the same script's memory.
         let lane = new
@@ -198,6 +199,13 @@ impl Store {
             payload: payload.filter(|_| !has_ended),
         })
     }
+}
+
+/// Refuses attempts that the scripts could not make.
+pub(super) fn check(retry: Option<&Retry>) -> Result<()> {
+    retry
+        .map_or(Ok(()), Retry::check)
+        .map_err(StoreError::Unfit)
 }
 
 fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found> {

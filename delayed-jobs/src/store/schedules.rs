@@ -5,6 +5,7 @@ use redis::Cmd;
 use serde::Serialize;
 
 use super::Store;
+use super::jobs::check;
 use super::lists::List;
 use crate::error::{Result, StoreError};
 use crate::job::{JobId, Queue, Retry, most_attempts};
@@ -64,7 +65,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unfit`] for a name that cannot be used or a recurrence that never comes,
+    /// [`StoreError::Unfit`] for a name or attempts that cannot be used, or a recurrence that never comes;
     /// [`StoreError::Away`].
     pub async fn schedule(&self, new: &NewSchedule) -> Result<(Scheduled, u64)> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
@@ -72,6 +73,7 @@ impl Store {
             let said = "a schedule's name has 1 to 200 letters, digits, `-`, `_`, `.` and `:`";
             return Err(StoreError::Unfit(said.to_owned()));
         }
+        check(new.retry.as_ref())?;
         let partition = self.partition_of_key(&new.name);
         let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
         let now = seconds * 1000 + micros / 1000;

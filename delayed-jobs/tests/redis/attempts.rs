@@ -1,6 +1,11 @@
 //! Attempts: jobs that fail, rest, come again, and die.
 
-use delayed_jobs::{Consumer, NewJob, Node, Retry, Settings, State, When};
+use std::time::Duration;
+
+use delayed_jobs::{
+    Consumer, NewJob, NewSchedule, Node, Queue, Recurrence, Retry, Settings, State, StoreError,
+    When,
+};
 
 use crate::support::{HOUR, MS, Scene, job, now_ms, say, until};
 
@@ -260,4 +265,26 @@ async fn dead_jobs_are_forgotten_when_they_are_too_many_or_too_old() {
         store.overview().await.unwrap().dead == 0
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_the_scripts_cannot_carry_out_is_refused() {
+    let scene = Scene::new().await;
+    let no_number = Retry {
+        jitter: f64::NAN,
+        ..Retry::default()
+    };
+    for retry in [no_number, Retry::fixed(3, Duration::MAX)] {
+        let refused = scene.store.create(tried("x", retry.clone())).await;
+        assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");
+        let plan = NewSchedule {
+            name: "x".to_owned(),
+            recurrence: Recurrence::every(HOUR).unwrap(),
+            payload: String::new(),
+            retry: Some(retry),
+            queue: Queue::default(),
+        };
+        let refused = scene.store.schedule(&plan).await;
+        assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");
+    }
 }
