@@ -65,8 +65,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unfit`] for a name or attempts that cannot be used, or a recurrence that never comes;
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unfit`] for a name or attempts that cannot be used, or a recurrence that never comes or more often
+    /// than [`Recurrence::every`] allows; [`StoreError::Away`].
     pub async fn schedule(&self, new: &NewSchedule) -> Result<(Scheduled, u64)> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         if !(1..=200).contains(&new.name.len()) || !new.name.chars().all(fits) {
@@ -74,6 +74,9 @@ impl Store {
             return Err(StoreError::Unfit(said.to_owned()));
         }
         check(new.retry.as_ref())?;
+        if let Recurrence::Every(period) = new.recurrence {
+            Recurrence::every(period).map_err(StoreError::Unfit)?;
+        }
         let partition = self.partition_of_key(&new.name);
         let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
         let now = seconds * 1000 + micros / 1000;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use delayed_jobs::{Delivery, NewSchedule, Queue, Recurrence, Scheduled};
+use delayed_jobs::{Delivery, NewSchedule, Queue, Recurrence, Scheduled, StoreError};
 use serde_json::json;
 
 use crate::support::{MS, Scene, now_ms, say};
@@ -207,4 +207,17 @@ async fn a_list_of_schedules_is_refused_if_redis_refuses_one() {
         (503, &json!("redis_denied")),
         "{answer}"
     );
+}
+
+#[tokio::test]
+async fn a_period_that_could_not_be_read_again_is_refused() {
+    let scene = Scene::new().await;
+    for period in [Duration::ZERO, 50 * MS] {
+        let plan = NewSchedule {
+            recurrence: Recurrence::Every(period),
+            ..every("x", 100, "1")
+        };
+        let refused = scene.store.schedule(&plan).await;
+        assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");
+    }
 }
