@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
-use crate::error::Result;
-use crate::job::{MOST_PARTITIONS, Queue};
+use crate::error::{Result, StoreError};
+use crate::job::{FARTHEST, MOST_PARTITIONS, Queue};
 use crate::settings::Settings;
 use crate::store::{Delivery, Nack, Receipt, Store, Taken};
 use crate::units::lock;
@@ -131,7 +131,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`](crate::StoreError::Away).
+    /// [`StoreError::Away`].
     pub(crate) async fn take(
         &self,
         queue: &Queue,
@@ -344,8 +344,12 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// Those of [`Store::open`].
+    /// Those of [`Store::open`]; [`StoreError::Unfit`] for a hold of 0 or above ten years.
     pub async fn connect(settings: Settings, hold: Duration) -> Result<Self> {
+        if hold.is_zero() || hold > FARTHEST {
+            let said = "hold: use more than 0 and at most ten years";
+            return Err(StoreError::Unfit(said.to_owned()));
+        }
         let inbox = Inbox::open(Store::open(settings).await?);
         Ok(Self {
             inbox,
@@ -391,7 +395,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`](crate::StoreError::Away); what was not acknowledged is delivered again.
+    /// [`StoreError::Away`]; what was not acknowledged is delivered again.
     pub async fn acknowledge(&self, deliveries: &[Delivery]) -> Result<u64> {
         self.store()
             .acknowledge(&receipts(deliveries))
@@ -404,7 +408,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`](crate::StoreError::Away); what was not given back is delivered again.
+    /// [`StoreError::Away`]; what was not given back is delivered again.
     pub async fn fail(&self, deliveries: &[Delivery], reason: &str) -> Result<()> {
         let nack = Nack {
             reason: reason.to_owned(),
@@ -420,7 +424,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`](crate::StoreError::Away).
+    /// [`StoreError::Away`].
     pub async fn extend(&self, deliveries: &[Delivery], hold: Duration) -> Result<u64> {
         self.store()
             .extend(&receipts(deliveries), hold)

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use delayed_jobs::{NewJob, NewSchedule, Node, Recurrence, Settings, State, Store, When};
+use delayed_jobs::{
+    Consumer, NewJob, NewSchedule, Node, Recurrence, Settings, State, Store, StoreError, When,
+};
 
 use crate::support::{MS, Scene, collect, each_came_once, job, now_ms, say, until};
 
@@ -212,4 +214,13 @@ async fn a_consumer_holds_no_job_that_it_has_not_returned() {
     let batch = consumer.batch(2).await;
     assert!((1..=2).contains(&batch.len()), "{batch:?}");
     assert_eq!(count().await, (4 - batch.len() as u64, 5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_redis_cannot_keep_is_refused() {
+    let scene = Scene::new().await;
+    for hold in [Duration::ZERO, Duration::MAX] {
+        let refused = Consumer::connect(scene.settings.clone(), hold).await;
+        assert!(matches!(refused, Err(StoreError::Unfit(_))), "{hold:?}");
+    }
 }
