@@ -221,7 +221,8 @@ impl Store {
         let (begin, moment, skip) = place(from, search.after_ms)?;
         let partitions = self.partitions();
         // Twice its share of each: jobs are spread at random.
-        let most = (2 * limit / usize::from(partitions) + 10).min(limit);
+        let share = limit.saturating_mul(2) / usize::from(partitions);
+        let most = share.saturating_add(10).min(limit);
         let parts = (0..partitions).map(async |partition| -> Result<Vec<(u64, u16, String)>> {
             // The page before has ended amid the jobs of its last moment.
             let after = match partition < begin {

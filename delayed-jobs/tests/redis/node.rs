@@ -6,7 +6,7 @@ use delayed_jobs::{
     Consumer, NewJob, NewSchedule, Node, Recurrence, Settings, State, Store, StoreError, When,
 };
 
-use crate::support::{MS, Scene, collect, each_came_once, job, now_ms, say, until};
+use crate::support::{HOUR, MS, Scene, collect, each_came_once, job, now_ms, say, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
@@ -223,4 +223,13 @@ async fn a_hold_that_redis_cannot_keep_is_refused() {
         let refused = Consumer::connect(scene.settings.clone(), hold).await;
         assert!(matches!(refused, Err(StoreError::Unfit(_))), "{hold:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_any_length_can_be_asked_for() {
+    let scene = Scene::with(|settings| settings.partitions = 1).await;
+    scene.create(job("x", HOUR)).await;
+    let page = scene.store.list(None, usize::MAX).await.unwrap();
+    assert_eq!(page.jobs.len(), 1);
+    assert!(scene.store.dead(None, usize::MAX).await.is_ok());
 }
