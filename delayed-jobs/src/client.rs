@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::job::{Accepted, Found, JobId, NewJob, Queue, State, When};
+use crate::job::{Accepted, FARTHEST, Found, JobId, NewJob, Queue, State, When};
 use crate::link::prepare_tls;
 use crate::settings::Secret;
 use crate::store::Overview;
@@ -103,7 +103,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of nodes such as `http://127.0.0.1:8080`, which gives a request up after `patience`.
+    /// A client of nodes such as `http://127.0.0.1:8080`, which gives a request up after `patience`, of at most ten years.
     ///
     /// # Errors
     ///
@@ -112,14 +112,19 @@ impl Client {
         if nodes.is_empty() {
             return Err(ClientError::Away("no node is given".to_owned()));
         }
+        // Later moments are beyond what clocks can tell.
+        let patience = patience.min(FARTHEST);
         let one_try = (patience / 3).max(Duration::from_millis(100));
         prepare_tls();
+        let nodes = nodes
+            .iter()
+            .map(|node| node.trim_end_matches('/').to_owned());
         let http = reqwest::Client::builder().no_proxy().build();
         let http = http.map_err(|error| ClientError::Away(error.to_string()))?;
         Ok(Self {
             http,
             token: None,
-            nodes,
+            nodes: nodes.collect(),
             first: AtomicUsize::new(0),
             patience,
             one_try,
@@ -242,6 +247,7 @@ impl Client {
         wait: Duration,
         hold: Duration,
     ) -> Result<Vec<ShownDelivery>> {
+        let wait = wait.min(FARTHEST);
         let (wait_ms, hold_ms) = (millis(wait), millis(hold));
         let path =
             format!("/v1/deliveries?queue={queue}&max={max}&wait={wait_ms}ms&hold={hold_ms}ms");

@@ -1,5 +1,7 @@
 //! The interface: answers, refusals, and that its description is complete.
 
+use std::time::Duration;
+
 use delayed_jobs::{Client, ClientError, State, When};
 use serde_json::{Value, json};
 
@@ -468,4 +470,19 @@ async fn the_description_names_every_route_and_its_answers() {
     {
         assert!(text.contains(&format!("\"{name}\":{{")), "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_waits_without_end_and_takes_addresses_with_a_slash() {
+    let (_scene, node) = Scene::served().await;
+    let client = Client::new(vec![format!("{}/", node.address())], Duration::MAX).unwrap();
+    client.overview().await.unwrap();
+    let queue = delayed_jobs::Queue::default();
+    // The node waits for a minute at most.
+    let refused = client.take(&queue, 1, Duration::MAX, HOUR).await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(refused, ClientError::Refused { status: 400, .. }),
+        "{refused}"
+    );
 }
