@@ -20,6 +20,9 @@ use crate::metrics::Metrics;
 /// Longest payload, as JSON text.
 pub(super) const PAYLOAD: usize = 64 * 1024;
 
+/// Deepest payload: readers of JSON take few more levels than a hundred, and answers put some around it.
+const LEVELS: usize = 100;
+
 /// Longest idempotency key.
 const KEY: usize = 200;
 
@@ -202,8 +205,23 @@ impl MoveRequest {
     }
 }
 
+/// Whether arrays and objects lie in each other on no more than so many levels.
+fn is_within(levels: usize, value: &Value) -> bool {
+    let inner = levels.checked_sub(1);
+    let fits = |value: &Value| inner.is_some_and(|levels| is_within(levels, value));
+    match value {
+        Value::Array(values) => inner.is_some() && values.iter().all(fits),
+        Value::Object(fields) => inner.is_some() && fields.values().all(fits),
+        _ => true,
+    }
+}
+
 /// The text of a payload.
 pub(super) fn payload(payload: &Value) -> Result<String, Refusal> {
+    if !is_within(LEVELS, payload) {
+        let reason = format!("the payload is too deep; at most {LEVELS} levels are possible");
+        return Err(Refusal::bad(reason));
+    }
     let text = payload.to_string();
     match text.len() {
         ..=PAYLOAD => Ok(text),

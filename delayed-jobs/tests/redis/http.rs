@@ -342,8 +342,14 @@ async fn bad_input_is_refused_with_a_reason() {
         let backoff = json!({ "kind": kind, "delay": delay, "jitter": jitter });
         json!({ "delay_ms": 1, "backoff": backoff }).to_string()
     };
+    let deep = |levels: usize| {
+        let payload = "[".repeat(levels) + &"]".repeat(levels);
+        format!(r#"{{"payload": {payload}, "delay_ms": 60000}}"#)
+    };
+    let (deep, deepest) = (deep(101), deep(100));
     let long_key = json!({ "delay_ms": 1, "idempotency_key": "x".repeat(201) }).to_string();
-    let more: [(&str, &str, u16, &str); 6] = [
+    let more: [(&str, &str, u16, &str); 7] = [
+        ("POST /v1/jobs", &deep, 400, "at most 100 levels"),
         ("POST /v1/jobs", &long_key, 400, "1 to 200"),
         ("POST /v1/jobs", &big, 413, "at most 65536"),
         ("POST /v1/jobs", &huge, 413, ""),
@@ -391,6 +397,9 @@ async fn bad_input_is_refused_with_a_reason() {
         "nothing of this was accepted"
     );
     assert_eq!(with_key("a").await.unwrap().status(), 201);
+    node.post("/v1/jobs", deepest).await;
+    let page = node.client().list(None, 10).await.unwrap();
+    assert_eq!(page.jobs.len(), 2, "what is accepted can be read");
 }
 
 #[tokio::test(flavor = "multi_thread")]
