@@ -138,8 +138,8 @@ impl Store {
         found(id, self.run(script!("cancel"), id.partition(), args).await?)
     }
 
-    /// Moves the deadline of a pending job. With an idempotency key a repetition moves it only once, unless another
-    /// request has moved it in between: only the last key is kept.
+    /// Moves the deadline of a pending job. With an idempotency key a repetition moves it only once, and is answered
+    /// alike when the job has fired, unless another request has moved it in between: only the last key is kept.
     ///
     /// # Errors
     ///

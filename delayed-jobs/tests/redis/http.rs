@@ -5,7 +5,7 @@ use std::time::Duration;
 use delayed_jobs::{Client, ClientError, State, When};
 use serde_json::{Value, json};
 
-use crate::support::{HOUR, MS, Scene, now_ms, until};
+use crate::support::{HOUR, MS, Scene, job, now_ms, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_lives_its_life_over_http() {
@@ -494,4 +494,21 @@ async fn a_client_waits_without_end_and_takes_addresses_with_a_slash() {
         matches!(refused, ClientError::Refused { status: 400, .. }),
         "{refused}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_is_repeated_with_its_key_after_the_job_has_fired() {
+    let (scene, node) = Scene::served().await;
+    let id = scene.create(job("x", HOUR)).await;
+    let path = format!("/v1/jobs/{id}");
+    let body = json!({ "delay_ms": 0, "idempotency_key": "k" });
+    let (status, moved) = node.ask("PATCH", &path, &body).await;
+    assert_eq!(status, 200, "{moved}");
+    until("it has fired", async || {
+        scene.state(&id).await == State::Fired
+    })
+    .await;
+    assert_eq!(node.ask("PATCH", &path, &body).await, (200, moved));
+    let other = json!({ "delay_ms": 0, "idempotency_key": "other" });
+    assert_eq!(node.ask("PATCH", &path, other).await.0, 409);
 }
