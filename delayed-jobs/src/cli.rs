@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 use crate::client::ClientError;
 use crate::consume::{ConsumeSettings, consume};
@@ -118,8 +119,8 @@ async fn serve(
     println!("listening on http://{}", listener.local_addr()?);
     let pushing = webhook::push(webhook, &node)?;
     http::serve(&node, listener, asked_to_end()?).await?;
-    // Requests that are under way are waited for.
-    pushing.join_all().await;
+    // A receiver may never answer; what is not ended comes again after its hold.
+    let _ = timeout(http::LAST, pushing.join_all()).await;
     node.stop().await;
     Ok(true)
 }

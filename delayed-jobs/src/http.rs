@@ -74,7 +74,7 @@ pub async fn serve(
 }
 
 /// How long requests under way are waited for at the end. A client may never send the rest of one.
-const LAST: Duration = Duration::from_secs(5);
+pub(crate) const LAST: Duration = Duration::from_secs(5);
 
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 

@@ -12,11 +12,13 @@ use axum::routing::post;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::servers::serve;
-use crate::support::{MS, Scene, until};
+use crate::support::{MS, Scene, job, until};
 
 const KEY: &str = "a key of the tests";
 
@@ -208,4 +210,27 @@ async fn of_an_answer_without_an_end_only_the_beginning_is_read() {
         reason,
         format!("500 Internal Server Error: {}", "x".repeat(200))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_asked_to_end_waits_for_no_receiver_that_does_not_answer() {
+    let scene = Scene::new().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), KEY).unwrap();
+    let secret = ["--webhook-secret-file", file.path().to_str().unwrap()];
+    let more = [
+        &["--webhook-url", &url, "--webhook-timeout", "60s"],
+        &secret[..],
+    ]
+    .concat();
+    let mut pushing = serve(&scene.redis.url(), &more).spawn().unwrap();
+    scene.create(job("x", MS)).await;
+    let _silent = listener.accept().await.unwrap();
+    let id = i32::try_from(pushing.id().unwrap()).unwrap();
+    kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
+    let ended = tokio::time::timeout(25_000 * MS, pushing.wait()).await;
+    assert!(ended.is_ok(), "it waits for the receiver");
+    assert!(scene.holders().await.is_empty());
 }
