@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use futures_util::future::join_all;
+use redis::ErrorKind;
 use tokio::sync::oneshot;
 
 use super::Store;
@@ -48,11 +49,17 @@ impl Store {
             is_first
         };
         if is_first {
-            tokio::spawn(self.clone().empty(lane));
+            let emptying = Emptying {
+                store: self.clone(),
+                lane,
+                has_ended: false,
+            };
+            tokio::spawn(emptying.run());
         }
-        answered
-            .await
-            .unwrap_or_else(|_| Err(StoreError::Unfit("the node ends".to_owned())))
+        answered.await.unwrap_or_else(|_| {
+            let hint = "the runtime has ended that asked Redis";
+            Err(StoreError::Away((ErrorKind::Io, hint).into()))
+        })
     }
 
     /// Accepts many jobs; the answers are in the order of the jobs.
@@ -60,29 +67,8 @@ impl Store {
         join_all(new.into_iter().map(|job| self.create(job))).await
     }
 
-    /// Accepts what waits in a lane until nothing does.
-    async fn empty(self, lane: Option<u16>) {
-        loop {
-            let batch: Vec<Waiting> = {
-                let mut lanes = lock(&self.lanes);
-                let Some(waiting) = lanes.get_mut(&lane).filter(|waiting| !waiting.is_empty())
-                else {
-                    lanes.remove(&lane);
-                    return;
-                };
-                let count = waiting.len().min(MOST);
-                waiting.drain(..count).collect()
-            };
-            let (jobs, waiting): (Vec<NewJob>, Vec<_>) = batch.into_iter().unzip();
-            let answers = self.accept(lane, &jobs).await;
-            for (waiting, answer) in waiting.into_iter().zip(answers) {
-                let _ = waiting.send(answer);
-            }
-        }
-    }
-
     /// Runs the script; one answer for each job.
-    async fn accept(&self, lane: Option<u16>, jobs: &[NewJob]) -> Vec<Answer> {
+    async fn accept(&self, lane: Option<u16>, jobs: &[NewJob]) -> Result<Vec<Answer>> {
         let partition = lane.unwrap_or_else(|| fastrand::u16(..self.partitions()));
         let each = jobs.iter().map(|job| {
             let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
@@ -100,13 +86,70 @@ impl Store {
         });
         let window = self.settings.window_ms();
         let args = (window, MOST_QUEUES, each.collect::<Vec<_>>());
-        match self
-            .run::<Vec<(String, String, u64)>>(script!("create", "#!lua\n"), partition, args)
-            .await
-        {
-            Ok(replies) => replies.into_iter().map(answer).collect(),
-            Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
+        let script = script!("create", "#!lua\n");
+        let replies: Vec<(String, String, u64)> = self.run(script, partition, args).await?;
+        Ok(replies.into_iter().map(answer).collect())
+    }
+}
+
+/// Empties a lane. If it is dropped amid that, for instance because its runtime ends, those that wait hear of it.
+struct Emptying {
+    store: Store,
+    lane: Option<u16>,
+    /// The lane is gone; another one may have its name by now.
+    has_ended: bool,
+}
+
+impl Drop for Emptying {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            lock(&self.store.lanes).remove(&self.lane);
         }
+    }
+}
+
+impl Emptying {
+    /// Takes what waits, up to so many jobs.
+    fn take(&self, most: usize) -> Vec<Waiting> {
+        let mut lanes = lock(&self.store.lanes);
+        let waiting = lanes.entry(self.lane).or_default();
+        waiting.drain(..waiting.len().min(most)).collect()
+    }
+
+    /// Ends the lane if nothing waits in it.
+    fn end(&mut self) {
+        let mut lanes = lock(&self.store.lanes);
+        if lanes.get(&self.lane).is_none_or(Vec::is_empty) {
+            lanes.remove(&self.lane);
+            self.has_ended = true;
+        }
+    }
+
+    /// Accepts what waits until nothing does.
+    async fn run(mut self) {
+        while !self.has_ended {
+            let (jobs, waiting): (Vec<NewJob>, Vec<_>) = self.take(MOST).into_iter().unzip();
+            match self.store.accept(self.lane, &jobs).await {
+                Ok(answers) => send(waiting.into_iter().zip(answers)),
+                Err(error) => {
+                    // Those that have come meanwhile would each wait as long for the same.
+                    let others = self
+                        .take(usize::MAX)
+                        .into_iter()
+                        .map(|(_, waiting)| waiting);
+                    let all = waiting.into_iter().chain(others);
+                    send(all.map(|waiting| (waiting, Err(error.clone()))));
+                }
+            }
+            self.end();
+        }
+    }
+}
+
+fn send(answers: impl Iterator<Item = (oneshot::Sender<Answer>, Answer)>) {
+    for (waiting, answer) in answers {
+        // Whoever has asked may have gone.
+        let _ = waiting.send(answer);
     }
 }
 

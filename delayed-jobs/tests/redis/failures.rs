@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use delayed_jobs::{NewJob, State, When};
+use delayed_jobs::{NewJob, State, Store, When};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::support::{
-    MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, settings_of, until,
+    MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, say, settings_of, until,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -266,6 +267,33 @@ async fn a_node_that_is_asked_to_end_waits_for_no_client_that_says_no_more() {
     let ended = tokio::time::timeout(20_000 * MS, node.end()).await;
     assert!(ended.is_ok(), "it waits for them");
     assert!(scene.holders().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_that_ends_amid_a_request_leaves_no_other_one_waiting() {
+    let scene = Scene::new().await;
+    let _: () = say(&scene.redis, "CLIENT PAUSE 500 ALL").await;
+    let store = scene.store.clone();
+    let asks_and_ends = move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let first = async { timeout(100 * MS, store.create(job("x", MS))).await };
+        assert!(runtime.block_on(first).is_err());
+    };
+    std::thread::spawn(asks_and_ends).join().unwrap();
+    let second = timeout(20_000 * MS, scene.store.create(job("y", MS)));
+    second.await.expect("it is answered").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_wait_while_redis_hangs_are_refused_together() {
+    let scene = Scene::new().await;
+    let store = Store::open(scene.settings.clone()).await.unwrap();
+    let _: () = say(&scene.redis, "CLIENT PAUSE 60000 ALL").await;
+    // In scripts one after the other they would take 19 s.
+    let jobs: Vec<_> = (0..8_000).map(|_| job("x", MS)).collect();
+    let answers = timeout(10_000 * MS, store.create_many(jobs)).await;
+    let answers = answers.expect("they are answered");
+    assert!(answers.iter().all(Result::is_err));
 }
 
 /// A wire that can be cut: what comes in at a port goes to another one, or nowhere.
