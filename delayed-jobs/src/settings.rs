@@ -1,4 +1,5 @@
-//! What a node is made of. All nodes of one namespace must agree on the window.
+//! What a node is made of. All nodes of one namespace must agree on the window, and should agree on how often jobs are
+//! tried.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,7 +69,8 @@ pub struct Settings {
     /// How long a consumer has to acknowledge a job, if it does not say so itself
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
     pub hold: Duration,
-    /// How often jobs are tried that do not say so themselves
+    /// How often jobs are tried that do not say so themselves; the same on all nodes, because it counts when requests
+    /// are compared
     #[command(flatten)]
     pub retry: Retry,
     /// Refuses new jobs (429) while so many are pending, counted about once a second
