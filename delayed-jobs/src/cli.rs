@@ -193,13 +193,19 @@ fn gather(
             .get_arguments()
             .find(|arg| arg.get_long() == Some(name))?;
         let mut text = OsString::from(format!("--{name}"));
-        if arg.get_action().takes_values() {
-            text.push("=");
-            text.push(value);
+        match (arg.get_action().takes_values(), value.to_str()) {
+            (true, _) => {
+                text.push("=");
+                text.push(value);
+            }
+            (false, Some("true")) => {}
+            (false, Some("false")) => return None,
+            (false, _) => return Some(Err(format!("`{name}` must be true or false"))),
         }
-        (arg.get_action().takes_values() || value == "true").then_some(text)
+        Some(Ok(text))
     };
-    let settings: Vec<OsString> = settings.iter().enumerate().filter_map(argument).collect();
+    let settings = settings.iter().enumerate().filter_map(argument);
+    let settings: Vec<OsString> = settings.collect::<Result<_, _>>()?;
     Ok([before, &settings, after].concat())
 }
 
@@ -290,6 +296,14 @@ mod tests {
             let before = parsed(given, &[off]).unwrap();
             assert_eq!(before.get_one::<u16>("partitions"), Some(&8));
             assert!(!before.get_flag("redis_cluster"), "the variable wins");
+        }
+    }
+
+    #[test]
+    fn a_flag_is_true_or_false() {
+        for unclear in ["1", "yes", "TRUE", ""] {
+            let said = parsed(&["serve"], &[("DELAYED_JOBS_REDIS_CLUSTER", unclear)]);
+            assert_eq!(said.unwrap_err(), "`redis-cluster` must be true or false");
         }
     }
 
