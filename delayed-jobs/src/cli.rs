@@ -116,8 +116,9 @@ async fn serve(
     let busy = |error| format!("cannot listen on {listen}: {error}");
     let listener = TcpListener::bind(listen).await.map_err(busy)?;
     let node = Node::start(settings).await?;
-    println!("listening on http://{}", listener.local_addr()?);
+    node.shared.tokens.load().map_err(StoreError::Unfit)?;
     let pushing = webhook::push(webhook, &node)?;
+    println!("listening on http://{}", listener.local_addr()?);
     http::serve(&node, listener, asked_to_end()?).await?;
     // A receiver may never answer; what is not ended comes again after its hold.
     let _ = timeout(http::LAST, pushing.join_all()).await;

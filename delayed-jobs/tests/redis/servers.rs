@@ -408,6 +408,8 @@ async fn a_node_that_cannot_work_says_why_and_ends() {
         (&redis, &["--window", "999ms"], 2, "1 s or more"),
         (&redis, &["--patience", "0s"], 2, "patience"),
         (&redis, &["--hold", "0s"], 2, "hold"),
+        (&redis, &["--tokens", &none], 2, "/none"),
+        (&redis, &["--tokens", &good], 2, "good"),
         (&redis, &["--config", &none], 2, "/none"),
         (&redis, &["--config", &good], 2, "line 1"),
         (
@@ -458,6 +460,7 @@ async fn a_node_that_cannot_work_says_why_and_ends() {
             output.status.code() == Some(code) && said.contains(hint),
             "{more:?}: {said}"
         );
+        assert!(output.stdout.is_empty(), "{more:?}: it does not listen");
     }
     // The password comes by the environment, because others see the command line.
     let password = Some("0123".to_owned().into());
