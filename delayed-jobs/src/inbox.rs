@@ -142,17 +142,22 @@ impl Inbox {
         let news = self.board.of(queue);
         loop {
             let (arrived, again) = self.take_now(&news, queue, most, hold).await?;
-            let mut changed = pin!(news.changed.notified());
-            // From here on `close` is heard.
-            changed.as_mut().enable();
-            // ORDERING: Relaxed; `enable` and `notify_waiters` take the same lock.
-            let closed = self.board.closed.load(Ordering::Relaxed);
-            let now = Instant::now();
-            if arrived.deliveries.is_empty() && arrived.left > 0 && !closed {
+            if !arrived.deliveries.is_empty() {
+                return Ok(arrived);
+            }
+            if arrived.left > 0 && !self.is_closed() {
                 // Those partitions were empty, and there are others.
                 continue;
             }
-            if !arrived.deliveries.is_empty() || closed || now >= end {
+            let now = Instant::now();
+            if now >= end {
+                return Ok(arrived);
+            }
+            // Only now: whoever listens takes a notice from the others, so he must not go without asking again.
+            let mut changed = pin!(news.changed.notified());
+            // From here on `close` is heard.
+            changed.as_mut().enable();
+            if self.is_closed() {
                 return Ok(arrived);
             }
             let wake = again.map_or(end, |again| end.min(now + again));
@@ -259,13 +264,13 @@ impl Inbox {
 
     /// Ends every wait, now and later.
     pub(crate) fn close(&self) {
-        // ORDERING: see `take`.
+        // ORDERING: Relaxed; `notify_waiters` and the `enable` of `take` take the same lock.
         self.board.closed.store(true, Ordering::Relaxed);
         self.board.each(|news| news.changed.notify_waiters());
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        // ORDERING: see `take`.
+        // ORDERING: see `close`.
         self.board.closed.load(Ordering::Relaxed)
     }
 }
