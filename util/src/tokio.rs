@@ -56,10 +56,20 @@ use {
 pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<TurnError>>> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;
     let driving = Driving::<T, TokioAlarm>::all(timer, Duration::ZERO)?;
-    Ok(driving
+    let tasks = driving
         .into_iter()
         .map(|shard| runtime.spawn(shard))
-        .collect())
+        .collect();
+    let_others_take_the_latest(&runtime);
+    Ok(tasks)
+}
+
+/// Lets any thread of a runtime begin with the task that was spawned last.
+///
+/// A task's own thread keeps the latest one that the task has spawned to itself, and begins it when that task waits.
+/// Another one pushes it to where all threads look.
+fn let_others_take_the_latest(runtime: &Handle) {
+    runtime.spawn(async {});
 }
 
 /// Drives the process's shared engine, which closures and tickwheel's free functions use; see [`drive`].
@@ -132,6 +142,7 @@ fn engine_of(runtime: &Handle, id: Id) -> Timer {
         turning,
     };
     runtime.spawn(task);
+    let_others_take_the_latest(runtime);
     timer
 }
 

@@ -148,6 +148,46 @@ fn a_task_that_sets_the_next_timer_and_blocks_does_not_hold_it_up() {
     });
 }
 
+/// Calls `begin` in a task that then blocks its thread, and sees to it that what `wait` returns does not wait for it.
+#[cfg(target_os = "linux")]
+fn holds_up_nobody<F: Future>(
+    begin: impl FnOnce() + Send + 'static,
+    wait: impl FnOnce() -> F + Send + 'static,
+) {
+    ends(|| {
+        let runtime = two_threads().build().unwrap();
+        let (tell, begun) = mpsc::channel();
+        let (free, freed) = mpsc::channel();
+        // From outside, so that tokio lets the other thread wait for events.
+        let blocked = runtime.spawn(async move {
+            begin();
+            tell.send(()).unwrap();
+            freed.recv_timeout(LONG / 4).is_ok()
+        });
+        begun.recv_timeout(LONG).unwrap();
+        runtime.block_on(async { wait().await });
+        let _ = free.send(());
+        let is_freed = runtime.block_on(blocked).unwrap();
+        assert!(is_freed, "it has waited for the task");
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_task_that_makes_the_first_timer_and_blocks_holds_up_nobody() {
+    holds_up_nobody(|| drop(sleep(MS)), || sleep(20 * MS));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_task_that_has_an_engine_driven_and_blocks_holds_up_nobody() {
+    let builder = tickwheel::Builder::new().shards(1);
+    let timer = builder.pinning(tickwheel::Pinning::Off).build().unwrap();
+    let driven = timer.clone();
+    let drive = move || drop(tickwheel_util::tokio::drive(&driven).unwrap());
+    holds_up_nobody(drive, async move || timer.sleep(20 * MS).await.unwrap());
+}
+
 /// Makes what waits for a while on a runtime that is gone when this returns.
 fn orphans(waker: &Waker) -> (Pin<Box<Sleep>>, DelayQueue<&'static str>) {
     let runtime = one_thread();
