@@ -154,6 +154,8 @@ impl<T> Stream for DelayQueue<T> {
 pub trait StreamExt: Stream + Sized {
     /// Yields an error when the stream has paused for `limit`, once per pause.
     ///
+    /// A stream that has ended is not polled again.
+    ///
     /// ```
     /// use futures_lite::{StreamExt as _, stream};
     /// use std::time::Duration;
@@ -172,10 +174,13 @@ pub trait StreamExt: Stream + Sized {
             sleep: RuntimeSleep::new(limit),
             limit,
             is_over: false,
+            has_ended: false,
         }
     }
 
     /// Yields an error at each tick of `interval` that comes while the stream pauses. Each item starts the period anew.
+    ///
+    /// A stream that has ended is not polled again.
     ///
     /// ```
     /// use futures_lite::{StreamExt as _, stream};
@@ -194,6 +199,7 @@ pub trait StreamExt: Stream + Sized {
         TimeoutRepeating {
             stream: self,
             interval,
+            has_ended: false,
         }
     }
 
@@ -247,6 +253,7 @@ pub trait StreamExt: Stream + Sized {
             sleep: sleeps.sleep(limit),
             limit,
             is_over: false,
+            has_ended: false,
         }
     }
 
@@ -299,6 +306,7 @@ pin_project! {
         limit: Duration,
         // This pause has been told.
         is_over: bool,
+        has_ended: bool,
     }
 }
 
@@ -308,10 +316,15 @@ impl<S: Stream, P: Pause> TimeoutStream<S, P> {
         cx: &mut Context<'_>,
     ) -> PollNext<Result<S::Item, Elapsed>, P> {
         let this = self.project();
+        if *this.has_ended {
+            return Poll::Ready(Ok(None));
+        }
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
                 this.sleep.reset(*this.limit);
                 *this.is_over = false;
+            } else {
+                *this.has_ended = true;
             }
             return Poll::Ready(Ok(item.map(Ok)));
         }
@@ -333,6 +346,9 @@ impl<S: Stream> Stream for TimeoutStream<S> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.has_ended {
+            return (0, Some(0));
+        }
         // An error may come between any two items.
         let (least, most) = self.stream.size_hint();
         (
@@ -354,6 +370,9 @@ impl<S: Stream> Stream for TimeoutStream<S, LocalSleep> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.has_ended {
+            return (0, Some(0));
+        }
         // Errors come besides.
         (self.stream.size_hint().0, None)
     }
@@ -367,6 +386,7 @@ pin_project! {
         #[pin]
         stream: S,
         interval: time::Interval,
+        has_ended: bool,
     }
 }
 
@@ -375,9 +395,14 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
+        if *this.has_ended {
+            return Poll::Ready(None);
+        }
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
                 this.interval.reset();
+            } else {
+                *this.has_ended = true;
             }
             return Poll::Ready(item.map(Ok));
         }
@@ -386,6 +411,9 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.has_ended {
+            return (0, Some(0));
+        }
         // Errors come between any two items, without a limit.
         (self.stream.size_hint().0, None)
     }

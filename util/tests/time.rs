@@ -6,13 +6,13 @@ use std::cell::Cell;
 use std::future::{Future, Ready, pending, poll_fn, ready};
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Waker};
-use tickwheel::Time;
+use std::task::{Context, Poll, Waker};
+use tickwheel::{Settings, Time};
 use tickwheel_util::time::{
     Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, error::Elapsed, interval,
     interval_at, sleep, sleep_until, timeout, timeout_at,
 };
-use tickwheel_util::{DelayQueue, FutureExt, IntervalStream, StreamExt, test};
+use tickwheel_util::{DelayQueue, FutureExt, IntervalStream, LocalSleeps, StreamExt, test};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -156,6 +156,38 @@ fn a_pause_of_a_stream_is_told_once() {
         told,
         [(0, Ok(1)), (5, late), (20, Ok(2)), (25, late), (40, Ok(3))]
     );
+}
+
+/// Ends at once, and then says `after` if it is polled again.
+fn ended(after: fn() -> Poll<Option<u8>>) -> impl Stream<Item = u8> + Unpin {
+    let mut has_ended = false;
+    stream::poll_fn(move |_| {
+        if std::mem::replace(&mut has_ended, true) {
+            after()
+        } else {
+            Poll::Ready(None)
+        }
+    })
+}
+
+#[test]
+fn a_limited_stream_that_has_ended_stays_so() {
+    for after in [|| Poll::Pending, || panic!("polled after its end")] {
+        test::run(async move {
+            let mut limited = StreamExt::timeout(ended(after), MS);
+            assert_eq!([limited.next().await, limited.next().await], [None, None]);
+            assert_eq!(limited.size_hint(), (0, Some(0)));
+            let mut limited = ended(after).timeout_repeating(interval(MS));
+            assert_eq!([limited.next().await, limited.next().await], [None, None]);
+            assert_eq!(limited.size_hint(), (0, Some(0)));
+        });
+        let sleeps = LocalSleeps::new(Settings::new()).unwrap();
+        let mut limited = ended(after).timeout_on(&sleeps, Duration::ZERO);
+        smol::block_on(async {
+            assert_eq!([limited.next().await, limited.next().await], [None, None]);
+            assert_eq!(limited.size_hint(), (0, Some(0)));
+        });
+    }
 }
 
 #[test]
