@@ -89,6 +89,9 @@ impl<T: Send + 'static, A: Alarm> Driving<T, A> {
     }
 }
 
+/// When a shard is turned that could not be turned inside of another one's handler.
+const SOON: Duration = Duration::from_millis(1);
+
 impl<T: Send + 'static, A: Alarm> Turner<T, A> {
     fn lock(&self) -> MutexGuard<'_, Turning<T, A>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -120,8 +123,9 @@ impl<T: Send + 'static, A: Alarm> Turner<T, A> {
         // Perhaps it has gone off. From here on it goes off for the time that is set below.
         let _ = alarm.poll(&mut cx);
         let turned = match shard.turn(&alarm.waker(&Waker::from(task))) {
-            // A handler of another shard has the executor run this task.
-            Err(TurnError::InsideHandler) => Ok(Some(Duration::ZERO)),
+            // A handler of another shard has the executor run this task. Not at once: the handler may run whatever is
+            // ready until nothing is.
+            Err(TurnError::InsideHandler) => Ok(Some(SOON)),
             turned => turned,
         };
         // Once more, after the tasks that this turn has woken.
@@ -396,10 +400,8 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let inside = poll_all.clone();
         let handler = move || {
-            let before = wakes.0.load(Ordering::SeqCst);
-            let polled = inside();
-            tell.send((polled, wakes.0.load(Ordering::SeqCst) - before))
-                .unwrap();
+            SET.take();
+            tell.send((inside(), SET.take())).unwrap();
         };
         timer.run_after(Duration::ZERO, handler).unwrap();
         let mut polled = None;
@@ -407,8 +409,51 @@ mod tests {
             assert_eq!(poll_all(), 2);
             polled = told.try_recv().ok();
         }
-        assert_eq!(polled, Some((1, 1)), "the other one, to be polled again");
+        assert_eq!(
+            polled,
+            Some((1, vec![SOON])),
+            "the other one's alarm is set"
+        );
         assert_eq!(poll_all(), 2);
+        timer.stop().unwrap();
+    }
+
+    #[test]
+    fn an_executor_that_runs_inside_of_a_handler_comes_to_rest() {
+        let builder = Builder::new().shards(2).pinning(Pinning::Off);
+        let timer = builder.build().unwrap();
+        let tasks = Driving::<_, ByHand>::all(&timer, Duration::ZERO).unwrap();
+        let tasks = Arc::new(tasks.into_iter().map(Mutex::new).collect::<Vec<_>>());
+        let wakes = Arc::<Wakes>::default();
+        let poll_all = {
+            let waker = Waker::from(Arc::clone(&wakes));
+            move || {
+                // The one that is being polled is locked.
+                for mut task in tasks.iter().filter_map(|task| task.try_lock().ok()) {
+                    let polled = Pin::new(&mut *task).poll(&mut Context::from_waker(&waker));
+                    assert!(polled.is_pending());
+                }
+            }
+        };
+        let (tell, told) = std::sync::mpsc::channel();
+        let inside = poll_all.clone();
+        let handler = move || {
+            let has_woken = || {
+                let before = wakes.0.load(Ordering::SeqCst);
+                inside();
+                wakes.0.load(Ordering::SeqCst) > before
+            };
+            tell.send((0..100).take_while(|_| has_woken()).count())
+                .unwrap();
+        };
+        timer.run_after(Duration::ZERO, handler).unwrap();
+        let rounds = loop {
+            poll_all();
+            if let Ok(rounds) = told.try_recv() {
+                break rounds;
+            }
+        };
+        assert!(rounds < 100, "it would never come out of the handler");
         timer.stop().unwrap();
     }
 
