@@ -23,6 +23,24 @@ impl Engine {
         }
     }
 
+    /// Returns the present of the clock that [`when`](Self::when) counts from.
+    #[cfg(any(feature = "hyper", feature = "quinn"))]
+    pub(crate) fn now(&self) -> std::time::Instant {
+        match self {
+            Self::Runtimes => crate::time::Instant::now().into_std(),
+            Self::Own(_) => std::time::Instant::now(),
+        }
+    }
+
+    /// Puts a deadline, which was counted from [`now`](Self::now), on the engine's scale.
+    #[cfg(any(feature = "hyper", feature = "quinn"))]
+    pub(crate) fn when(&self, deadline: std::time::Instant) -> When {
+        match self {
+            Self::Runtimes => crate::time::Instant::from(deadline).into(),
+            Self::Own(_) => deadline.into(),
+        }
+    }
+
     /// Limits how long a future takes.
     #[cfg(feature = "tower")]
     pub(crate) fn timeout<F: Future>(

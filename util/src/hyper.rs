@@ -1,13 +1,12 @@
 //! hyper's timer.
 
 use crate::engine::Engine;
-use crate::time;
 use hyper::rt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tickwheel::{Sleep, SleepError, Timer, When};
+use tickwheel::{Sleep, SleepError, Timer};
 
 /// A timer for hyper's connections: `builder.timer(HyperTimer::new())`.
 ///
@@ -41,35 +40,22 @@ impl HyperTimer {
     }
 }
 
-impl HyperTimer {
-    /// Puts a deadline, which hyper counts from [`now`](rt::Timer::now), on the engine's scale.
-    fn when(&self, deadline: Instant) -> When {
-        match self.0 {
-            Engine::Runtimes => time::Instant::from(deadline).into(),
-            Engine::Own(_) => deadline.into(),
-        }
-    }
-}
-
 impl rt::Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         Box::pin(HyperSleep(self.0.sleep(duration)))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(HyperSleep(self.0.sleep(self.when(deadline))))
+        Box::pin(HyperSleep(self.0.sleep(self.0.when(deadline))))
     }
 
     fn now(&self) -> Instant {
-        match self.0 {
-            Engine::Runtimes => time::Instant::now().into_std(),
-            Engine::Own(_) => Instant::now(),
-        }
+        self.0.now()
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
-            Some(own) => own.get_mut().0.reset(self.when(new_deadline)),
+            Some(own) => own.get_mut().0.reset(self.0.when(new_deadline)),
             None => *sleep = self.sleep_until(new_deadline),
         }
     }

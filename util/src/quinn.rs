@@ -18,6 +18,9 @@ use tickwheel::{Sleep, SleepError, Timer};
 ///
 /// If the engine takes no timer, because it is stopped or full, the other runtime's own does that connection's work.
 ///
+/// quinn's clock is that of the timers, and not the other runtime's: the one of [`time::Instant`](crate::time::Instant),
+/// or with an engine of your own the machine's.
+///
 /// ```no_run
 /// use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 /// use std::net::UdpSocket;
@@ -57,9 +60,10 @@ impl<R: Runtime> QuinnRuntime<R> {
 
 impl<R: Runtime> Runtime for QuinnRuntime<R> {
     fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        let sleep = self.engine.sleep(deadline);
+        let sleep = self.engine.sleep(self.engine.when(deadline));
         Box::pin(QuinnTimer {
             sleep,
+            engine: self.engine.clone(),
             deadline,
             runtime: Arc::clone(&self.inner),
             instead: None,
@@ -74,12 +78,17 @@ impl<R: Runtime> Runtime for QuinnRuntime<R> {
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
         self.inner.wrap_udp_socket(socket)
     }
+
+    fn now(&self) -> Instant {
+        self.engine.now()
+    }
 }
 
 /// A connection's timer.
 #[derive(Debug)]
 struct QuinnTimer<R> {
     sleep: Sleep<SleepError>,
+    engine: Engine,
     deadline: Instant,
     runtime: Arc<R>,
     /// The other runtime's, if the engine takes none: a timer that is over too early would be asked for ever.
@@ -90,7 +99,8 @@ impl<R: Runtime> AsyncTimer for QuinnTimer<R> {
     fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         self.instead = None;
         self.deadline = deadline;
-        self.sleep.reset(deadline);
+        let when = self.engine.when(deadline);
+        self.sleep.reset(when);
     }
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

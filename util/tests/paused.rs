@@ -1,6 +1,6 @@
 //! Time that a test holds still on tokio: `pause`, `advance`, `resume`, and jumps when nothing is ready.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use tickwheel_util::time::{
     self, DelayQueue, Duration, Instant, advance, interval, pause, resume, sleep, sleep_until,
     timeout,
 };
-use tickwheel_util::{FutureExt, HyperTimer, StreamExt, test};
+use tickwheel_util::{FutureExt, HyperTimer, QuinnRuntime, StreamExt, test};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
@@ -326,6 +326,16 @@ async fn a_timer_of_hyper_sees_it_too() {
     hyper::rt::Timer::reset(&timer, &mut sleep, start + HOUR);
     sleep.await;
     assert_eq!(hyper::rt::Timer::now(&timer), start + HOUR);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_of_quinn_sees_it_too() {
+    let runtime = QuinnRuntime::new(quinn::TokioRuntime);
+    let start = quinn::Runtime::now(&runtime);
+    let mut timer = quinn::Runtime::new_timer(&runtime, start + 2 * HOUR);
+    timer.as_mut().reset(start + HOUR);
+    poll_fn(|cx| timer.as_mut().poll(cx)).await;
+    assert_eq!(quinn::Runtime::now(&runtime), start + HOUR);
 }
 
 #[test]
