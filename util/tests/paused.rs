@@ -1,5 +1,6 @@
 //! Time that a test holds still on tokio: `pause`, `advance`, `resume`, and jumps when nothing is ready.
 
+use std::cell::Cell;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -336,6 +337,29 @@ async fn a_clock_of_quinn_sees_it_too() {
     timer.as_mut().reset(start + HOUR);
     poll_fn(|cx| timer.as_mut().poll(cx)).await;
     assert_eq!(quinn::Runtime::now(&runtime), start + HOUR);
+}
+
+/// Asks for the time when it is dropped.
+struct Asks;
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        drop((Instant::now(), sleep(MS)));
+    }
+}
+
+/// A panic there would end the process.
+#[test]
+fn a_thread_local_that_outlives_tokios_may_ask_for_the_time() {
+    thread_local!(static LATE: Cell<Option<Asks>> = const { Cell::new(None) });
+    let mut paused = Builder::new_current_thread();
+    drop(paused.enable_time().start_paused(true).build());
+    let thread = std::thread::spawn(|| {
+        LATE.set(Some(Asks));
+        // tokio's are made later, and so they end earlier.
+        drop(Asks);
+    });
+    thread.join().unwrap();
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Instant {
             return Self(scale.now());
         }
         #[cfg(all(feature = "test-util", feature = "tokio"))]
-        return Self(::tokio::time::Instant::now().into_std());
+        return Self(crate::tokio::pausable::now());
         #[cfg(not(all(feature = "test-util", feature = "tokio")))]
         Self(std::time::Instant::now())
     }

@@ -95,6 +95,16 @@ pub(super) fn build(builder: Builder, runtime: &Handle) -> Option<(Timer, Turnin
     Some((timer, Box::new(Turns { driving, clock })))
 }
 
+/// Returns the time of the runtime that the thread is in, or else the machine's.
+pub(crate) fn now() -> std::time::Instant {
+    // tokio's clock panics on a thread that ends, once a clock has been paused anywhere.
+    let runtime = Handle::try_current();
+    if runtime.is_err_and(|error| error.is_thread_local_destroyed()) {
+        return std::time::Instant::now();
+    }
+    Instant::now().into_std()
+}
+
 fn is_pausable(runtime: &Handle) -> bool {
     runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
 }
