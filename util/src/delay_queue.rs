@@ -19,8 +19,9 @@ use tickwheel::{
 ///
 /// Made by [`new`](Self::new) on the runtime's engine or the process's, and by [`on`](Self::on) on one of your own. It is
 /// what `tokio-util` has under the same name, without its tick: items come out in the order of their deadlines, never
-/// early, and within the engine's tick. Of a tick with more than 16 384 items, and of as many overdue ones, the rest
-/// takes turns with what is due later: see [`Budget`](tickwheel::Budget). With the feature `stream` it is a `Stream`.
+/// early, and within the engine's tick. Of items that are due in the same tick, or were due already when they were
+/// inserted or moved, any may be first. Of a tick with more than 16 384 items, and of as many overdue ones, the rest takes
+/// turns with what is due later: see [`Budget`](tickwheel::Budget). With the feature `stream` it is a `Stream`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -364,7 +365,10 @@ impl<T> DelayQueue<T> {
         self.items.iter()
     }
 
-    /// Returns the key of the item that is due next. O(peak number of items): only a poll keeps them in order.
+    /// Returns the key of an item with the earliest deadline. O(peak number of items): only a poll keeps them in order.
+    ///
+    /// A poll may take another item first if both are due in the same tick, or were due already when they were inserted
+    /// or moved.
     #[must_use]
     pub fn peek(&self) -> Option<Key<T>> {
         self.items

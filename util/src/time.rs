@@ -9,7 +9,7 @@
 //! | [`Instant`] | nothing |
 //! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does |
 //! | `pause`, `advance`, `resume` (feature `test-util`) | a jump is exact to the millisecond from the pause on |
-//! | [`DelayQueue`] of `tokio-util` | a key is never used again |
+//! | [`DelayQueue`] of `tokio-util` | a key is never used again; [`peek`](DelayQueue::peek) may name another item than the next |
 //!
 //! tokio's own tests of time run on this module, but for the five of 101 that
 //! [a table](https://github.com/tickwheel/tickwheel/blob/main/docs/TOKIO.md) names with the reason.

@@ -1,8 +1,9 @@
 //! `DelayQueue` with the calls of `tokio-util`.
 //!
 //! For programs that come from there: each call has the same name, arguments and answer as in `tokio_util::time`, and
-//! panics for a stale key as it does. [`DelayQueue`](crate::DelayQueue), which it is made of, panics for none, and
-//! returns the error of an engine that is stopped.
+//! panics for a stale key as it does; only [`peek`](DelayQueue::peek) may name an item that comes out later than another
+//! one. [`DelayQueue`](crate::DelayQueue), which it is made of, panics for none, and returns the error of an engine that
+//! is stopped.
 
 use super::Instant;
 use std::fmt;
@@ -204,7 +205,10 @@ impl<T> DelayQueue<T> {
         Instant::of_time(deadline.unwrap_or_else(|| stale()))
     }
 
-    /// Returns the key of the item that is due next. O(peak number of items).
+    /// Returns the key of an item with the earliest deadline. O(peak number of items).
+    ///
+    /// A poll may take another item first if both are due in the same tick, or were due already when they were inserted
+    /// or moved. tokio-util's names the item that comes out next.
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
         self.items.peek().map(|key| Key(key.to_raw()))
