@@ -15,6 +15,8 @@
 //!   tokio's own do. They wait as well, and sockets too, while a task blocks the thread that waited for events before it,
 //!   unless another one has something to do. Except on Linux, a timer that a task sets before all others is late if that
 //!   task goes on to block its thread.
+//! * From its first sleep on a runtime has one task more, which ends with the runtime: `num_alive_tasks` of its metrics
+//!   counts that task, too.
 //! * When the runtime shuts down, or a task is aborted, the workers of an engine of yours take over. Nothing is lost.
 
 #[cfg(feature = "test-util")]
