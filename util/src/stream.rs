@@ -3,7 +3,7 @@
 use crate::engine::RuntimeSleep;
 use crate::time;
 use crate::{DelayQueue, LocalInterval, LocalSleep, LocalSleeps};
-use futures_core::Stream;
+use futures_core::stream::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 use std::convert::Infallible;
 use std::future::Future;
@@ -44,6 +44,12 @@ impl<I> IntervalStream<I> {
     /// Returns the interval.
     pub fn into_inner(self) -> I {
         self.interval
+    }
+}
+
+impl<I> AsRef<I> for IntervalStream<I> {
+    fn as_ref(&self) -> &I {
+        &self.interval
     }
 }
 
@@ -99,6 +105,16 @@ impl Stream for IntervalStream<LocalInterval> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (usize::MAX, None)
+    }
+}
+
+/// It never ends.
+impl<I> FusedStream for IntervalStream<I>
+where
+    Self: Stream,
+{
+    fn is_terminated(&self) -> bool {
+        false
     }
 }
 

@@ -1,6 +1,7 @@
 //! The module shaped like `tokio::time`: each item used as tokio documents it; and limits as methods, and streams, in
 //! virtual time.
 
+use futures_core::stream::FusedStream as _;
 use futures_lite::{Stream, StreamExt as _, stream};
 use std::cell::Cell;
 use std::future::{Future, Ready, pending, poll_fn, ready};
@@ -249,6 +250,8 @@ fn queues_and_intervals_are_streams() {
         let start = Instant::now();
         let mut beats = IntervalStream::new(interval(3 * MS));
         beats.as_mut().reset();
+        assert_eq!(beats.as_ref().period(), 3 * MS);
+        assert!(!beats.is_terminated());
         beats.map(move |due| due - start).take(2)
     });
     assert_eq!(beats, [(3, 3 * MS), (6, 6 * MS)]);
