@@ -3,6 +3,7 @@
 use crate::Layered;
 use crate::engine::Engine;
 use pin_project_lite::pin_project;
+use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
@@ -164,6 +165,18 @@ pin_project! {
         copy: Option<Request>,
         #[pin]
         stage: Stage<S::Future, Result<S::Response, S::Error>>,
+    }
+}
+
+impl<S, P, C, Request> fmt::Debug for RetryFuture<S, P, C, Request>
+where
+    S: Service<Request>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of the functions, the service and the answer nothing is known.
+        f.debug_struct("RetryFuture")
+            .field("backoff", &self.layer.backoff)
+            .finish_non_exhaustive()
     }
 }
 

@@ -66,6 +66,23 @@ pub struct Layered<S, L> {
     pub(crate) layer: L,
 }
 
+impl<S, L> Layered<S, L> {
+    /// Returns the service behind the layer.
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// Returns the service behind the layer, to be changed.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Takes the layer off.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
 /// A service with a limit for each request; see [`TimeoutLayer`].
 pub type WithLimit<S> = Layered<S, TimeoutLayer>;
 

@@ -15,7 +15,7 @@ use tickwheel_util::{
     Backoff, IdleBodyLayer, IdleError, IdleRequestBodyLayer, RetryLayer, StatusTimeoutLayer,
     TimeoutError, TimeoutLayer, test,
 };
-use tower::{BoxError, Layer, ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 const LIMIT: Duration = Duration::from_millis(20);
 /// Shorter than the limit.
@@ -39,6 +39,23 @@ async fn answer(request: u8) -> Result<Response<u8>, &'static str> {
         1 => Err("refused"),
         request => Ok(Response::new(request)),
     }
+}
+
+#[test]
+fn a_layer_shows_its_service_and_comes_off() {
+    let mut limited = TimeoutLayer::new(LIMIT).layer(7);
+    *limited.get_mut() += 1;
+    assert_eq!(*limited.get_ref(), 8);
+    assert_eq!(limited.into_inner(), 8);
+}
+
+#[test]
+fn an_answer_after_tries_can_be_shown() {
+    let backoff = Backoff::new(LIMIT, LIMIT, 1);
+    let never = |_: &Result<_, _>| false;
+    let retry = RetryLayer::new(backoff, never, |request: &u8| Some(*request));
+    let shown = format!("{:?}", retry.layer(service_fn(answer)).call(7));
+    assert!(shown.contains(&format!("{backoff:?}")), "{shown}");
 }
 
 #[test]
