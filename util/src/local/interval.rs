@@ -111,6 +111,11 @@ impl LocalInterval {
         self.reset_after(self.period.length());
     }
 
+    /// Goes on with a tick now, and counts the later ones from there.
+    pub fn reset_immediately(&mut self) {
+        self.reset_after(Duration::ZERO);
+    }
+
     /// Goes on with a tick after a while or at a point in time, and counts the later ones from there.
     pub fn reset_after(&mut self, when: impl Into<When>) {
         self.sleep.reset(when);

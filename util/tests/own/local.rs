@@ -551,6 +551,21 @@ fn a_pause_between_ticks_begins_when_the_next_one_is_asked_for() {
     assert_eq!(beat.poll_tick(&mut Context::from_waker(&waker)), due);
 }
 
+#[test]
+fn an_interval_that_is_reset_immediately_ticks_now_and_a_period_later() {
+    let rig = Rig::new();
+    let mut beat = rig.sleeps.interval_at(ms(10), ms(10));
+    rig.pass(ms(7));
+    beat.reset_immediately();
+    let mut cx = Context::from_waker(Waker::noop());
+    for pause in [ms(0), ms(10)] {
+        rig.pass(pause);
+        let due = rig.sleeps.now();
+        assert_eq!(beat.poll_tick(&mut cx), Poll::Ready(Ok(due)));
+        assert!(beat.poll_tick(&mut cx).is_pending());
+    }
+}
+
 /// The same three limits as by the shared engine, on a clock that stands in between.
 #[test]
 fn streams_are_limited_by_the_threads_timer() {
