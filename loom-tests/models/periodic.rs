@@ -161,7 +161,7 @@ impl Owner {
         self.entries.remove(&(tick, mark));
         match self.due(mark, now) {
             Fate::Drop => {}
-            Fate::Reinsert(tick) => drop(self.entries.insert((tick, mark))),
+            Fate::Reinsert { tick, mark } => drop(self.entries.insert((tick, mark))),
             Fate::Fire(fired) => self.call(fired, now),
         }
         true
@@ -413,20 +413,45 @@ fn cancel_or_a_call_that_is_given_up() {
     });
 }
 
+/// Arms a timer whose payload cannot be cloned.
+fn without_clones(world: &World) -> Armed {
+    let clone = |_: &Payload| std::panic::resume_unwind(Box::new(()));
+    let plan = Repeat {
+        clone,
+        ..repeat(world.payload(1))
+    };
+    let armed = world
+        .table
+        .arm_periodic(&world.caches[0], plan, world.payload(1), || ());
+    armed.unwrap()
+}
+
+/// The payload cannot be cloned: a move that has begun before the call is left out holds all the same.
+#[test]
+fn move_or_a_clone_that_panics() {
+    const BETWEEN: u64 = FIRST + FIRST / 2;
+    explore(bounded(4, 2), || {
+        let world = World::new();
+        let timer = without_clones(&world);
+        let mover = world.mover(1, timer, BETWEEN);
+        let decided = world.due(timer, timer.mark, FIRST);
+        let moved = mover.join().unwrap();
+        let told = world.arrive(timer, moved, BETWEEN).is_some();
+        let Decided::Again(tick, _) = decided else {
+            panic!("it goes on: {decided:?}");
+        };
+        assert!(told || tick <= BETWEEN, "{moved:?}, inserted at {tick}");
+        assert_eq!(world.cancel(0, timer), Some(1));
+        world.finish();
+    });
+}
+
 /// The payload cannot be cloned: the call is left out, and the timer goes on unless it is cancelled.
 #[test]
 fn cancel_or_a_clone_that_panics() {
     explore(bounded(4, 2), || {
         let world = World::new();
-        let clone = |_: &Payload| std::panic::resume_unwind(Box::new(()));
-        let plan = Repeat {
-            clone,
-            ..repeat(world.payload(1))
-        };
-        let timer = world
-            .table
-            .arm_periodic(&world.caches[0], plan, world.payload(1), || ());
-        let timer = timer.unwrap();
+        let timer = without_clones(&world);
         let canceller = world.canceller(1, timer);
         let decided = world.due(timer, timer.mark, FIRST);
         assert!(
@@ -483,7 +508,7 @@ fn one_tick_decides() {
         let timer = owner.timer;
         assert!(matches!(
             owner.due(timer.mark, FIRST - 1),
-            Fate::Reinsert(FIRST)
+            Fate::Reinsert { tick: FIRST, .. }
         ));
         let fired = owner.fires(timer.mark, FIRST);
         let _ = world.reschedule(1, timer, FIRST + 1);

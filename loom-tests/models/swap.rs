@@ -71,7 +71,7 @@ fn look(world: &World, timer: Armed, now: u64) -> (Vec<u64>, usize) {
     {
         Fate::Fire(fired) => woken.push(fired.payload.id()),
         Fate::Drop => {}
-        Fate::Reinsert(tick) => panic!("it is due, and looked at again at {tick}"),
+        Fate::Reinsert { tick, .. } => panic!("it is due, and looked at again at {tick}"),
     }
     (woken, fired)
 }

@@ -158,7 +158,7 @@ impl World {
                 assert_ne!(fired.payload.id(), 0);
                 Decided::Fired(fired.deadline)
             }
-            Fate::Reinsert(tick) => {
+            Fate::Reinsert { tick, mark } => {
                 assert!(tick > now, "inserted again for a tick that is over");
                 Decided::Again(tick, mark)
             }

@@ -233,9 +233,14 @@ impl Driver {
                         return Some(fired);
                     }
                     // It would be due in this turn again.
-                    Fate::Reinsert(_) if self.is_at_last_tick() => {}
-                    Fate::Reinsert(deadline) => {
-                        self.insert_accepted(Entry { deadline, ..entry }, store);
+                    Fate::Reinsert { .. } if self.is_at_last_tick() => {}
+                    Fate::Reinsert { tick, mark } => {
+                        let again = Entry {
+                            deadline: tick,
+                            mark,
+                            ..entry
+                        };
+                        self.insert_accepted(again, store);
                     }
                     Fate::Drop => self.dropped += 1,
                 }

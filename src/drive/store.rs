@@ -9,8 +9,8 @@ use crate::wheel::Entry;
 pub(crate) enum Fate<F> {
     /// The timer fires now.
     Fire(F),
-    /// Not due any more: insert the entry again for this tick.
-    Reinsert(u64),
+    /// Not due any more: insert the entry again for this tick, with this mark.
+    Reinsert { tick: u64, mark: u32 },
     /// A zombie.
     Drop,
 }

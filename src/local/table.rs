@@ -410,7 +410,10 @@ impl<T> TimerStore for Table<T> {
             return Fate::Drop;
         }
         if deadline > now {
-            return Fate::Reinsert(deadline);
+            return Fate::Reinsert {
+                tick: deadline,
+                mark: entry.mark,
+            };
         }
         if state.is_periodic() {
             return Fate::Fire(Due::Every { index: entry.index });

@@ -85,7 +85,8 @@ impl<T> Table<T> {
         unsafe { Self::take_over(node, link) };
         // SAFETY: as above.
         let due = unsafe { link.own(|own| own.recurrence.tick()) };
-        if due <= now {
+        let is_due = due <= now;
+        if is_due {
             // SAFETY: as above.
             if let Some(payload) = unsafe { link.clone_template() } {
                 let key = self.key(index, state.generation());
@@ -100,11 +101,13 @@ impl<T> Table<T> {
             // SAFETY: as above.
             unsafe { link.own(|own| own.recurrence.skip(now)) };
         }
+        // A call that is left out counts as one: a move that began before it compares with a deadline that is over.
         // SAFETY: as above.
-        let inserted = unsafe { self.let_wait(cache, index, node, link, false) };
+        let inserted = unsafe { self.let_wait(cache, index, node, link, is_due) };
         // One that is far behind, and whose clones panic, holds up no turn.
-        inserted.map_or(Fate::Drop, |(tick, _)| {
-            Fate::Reinsert(tick.max(now.saturating_add(1)))
+        inserted.map_or(Fate::Drop, |(tick, mark)| Fate::Reinsert {
+            tick: tick.max(now.saturating_add(1)),
+            mark,
         })
     }
 

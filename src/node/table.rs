@@ -203,7 +203,10 @@ impl<T> Table<T> {
             let found = node.deadline.load();
             let deadline = found.tick();
             if deadline > now {
-                return Fate::Reinsert(deadline);
+                return Fate::Reinsert {
+                    tick: deadline,
+                    mark,
+                };
             }
             // Without a mover in `seen` no thread can have moved it when the next step succeeds.
             if seen.has(MOVERS) && !found.is_settled() && !node.deadline.settle(found) {
