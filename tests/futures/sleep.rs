@@ -5,10 +5,12 @@ use crate::support::breakable::Breakable;
 use crate::support::setup::{HOUR, ms, secs, us};
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Elapsed, EngineState, MissedTicks, PinState, ScheduleErrorKind, Shutdown, Time, Timer, When,
+    Builder, Drive, Elapsed, EngineState, Expired, MissedTicks, PinState, Pinning,
+    ScheduleErrorKind, Shutdown, Time, Timer, TimerTask, When,
 };
 
 #[test]
@@ -129,6 +131,32 @@ fn stop_wakes_and_is_told_from_firing() {
     let mut late = rig.timer.sleep(ms(5));
     assert!(matches!(poll(&mut late, &bell), Poll::Ready(Err(_))));
     assert_eq!(wakers(&bell), 0);
+}
+
+/// The destructor of a thread pool waits for its threads, one of which may sleep.
+#[test]
+fn a_stop_wakes_each_sleeping_task_before_it_drops_the_handler() {
+    struct Handler(Arc<Bell>, Arc<AtomicBool>);
+    impl Drop for Handler {
+        fn drop(&mut self) {
+            self.1.store(self.0.rings() > 0, Ordering::SeqCst);
+        }
+    }
+    for drive in [Drive::Manual, Drive::Workers] {
+        let (bell, woken) = (Bell::new(), Arc::new(AtomicBool::new(false)));
+        let handler = Handler(Arc::clone(&bell), Arc::clone(&woken));
+        let builder = Builder::new().shards(1).pinning(Pinning::Off).drive(drive);
+        let timer = builder
+            .build_with(move |_: Expired<TimerTask>| _ = &handler)
+            .unwrap();
+        let mut sleep = timer.sleep(HOUR);
+        assert!(poll(&mut sleep, &bell).is_pending());
+        timer.stop().unwrap();
+        assert!(
+            woken.load(Ordering::SeqCst),
+            "{drive:?}: the handler went first"
+        );
+    }
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl<T> ShardWorker<T> {
         }
     }
 
-    /// Ends the shard, drops the handler, and collects what has not ended.
+    /// Ends the shard, collects what has not ended, and drops the handler.
     pub(super) fn end(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         self.drop_wake_batch();
         let mut unfired = Vec::new();
@@ -129,10 +129,11 @@ impl<T> ShardWorker<T> {
         if let Err(message) = closed {
             inner.fail(&self, message);
         }
-        contain::drop_quietly("a shard's worker", self);
+        // First, because the handler's destructor may wait for a thread that sleeps by one of these timers.
         for unfired in &unfired {
             inner.wake_returned(&unfired.payload);
         }
+        contain::drop_quietly("a shard's worker", self);
         unfired
     }
 }
