@@ -405,6 +405,38 @@ fn a_shard_that_has_ended_its_drain_is_idle_beside_one_that_has_not() {
     assert!(timer.is_stopped());
 }
 
+/// The hook may be what waits for the caller of `wait_idle`.
+#[test]
+fn a_shard_that_has_ended_is_idle_while_its_workers_hook_runs() {
+    for mode in [Shutdown::Drain { until: Time::MAX }, Shutdown::FireAll] {
+        let ((running, runs), (let_go, gate)) = (channel(), channel::<()>());
+        let ((hand_in, idle), (say, said)) = (channel::<Receiver<()>>(), channel());
+        let (gate, idle) = (Mutex::new(gate), Mutex::new(idle));
+        let timer = one_shard()
+            .on_worker_stop(move |_| {
+                let idle = idle.lock().unwrap().recv_timeout(secs(20)).unwrap();
+                say.send(idle.recv_timeout(secs(20))).unwrap();
+            })
+            .build_with(move |_: Expired<u64>| {
+                running.send(()).unwrap();
+                let _ = gate.lock().unwrap().recv();
+            })
+            .unwrap();
+        arm(&timer, Duration::ZERO, 0);
+        runs.recv_timeout(secs(20)).unwrap();
+        hand_in.send(waits_until_idle(&timer)).unwrap();
+        std::thread::sleep(ms(20));
+        assert_eq!(
+            timer.shutdown(mode, ms(20)),
+            Err(StopError::TimedOut { shards: 1 })
+        );
+        drop(let_go);
+        let idle = said.recv_timeout(secs(60)).unwrap();
+        assert_eq!(idle, Ok(()), "{mode:?}: it waits for the hook");
+        timer.stop().unwrap();
+    }
+}
+
 thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
 
 /// Holds its thread's end up until it is let go.

@@ -52,6 +52,7 @@ impl<T> Inner<T> {
             state.unfired.append(&mut unfired);
         }
         drop(state);
+        self.berths.notify();
         contain::drop_each("a timer's payload", unfired);
     }
 
