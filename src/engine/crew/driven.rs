@@ -99,6 +99,8 @@ impl<T: Send + 'static> DrivenShard<T> {
         drop(inside);
         match turned {
             Ok(pause) => {
+                // What turns or ends the shard next has no such way.
+                shard.wake = Waker::wake;
                 engine.give_back(shard);
                 Ok(pause)
             }

@@ -11,7 +11,6 @@ use crate::shard::Turn;
 use crate::sync::atomic::Ordering;
 use crate::sync::slot;
 use crate::time::Time;
-use std::task::Waker;
 use std::time::Duration;
 
 /// Looks at the inbox between two clock reads of a spinning worker.
@@ -25,7 +24,6 @@ const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     slot::with(|slot| inner.router.set_home(slot, shard.shard));
     wake_up(shard);
-    shard.wake = Waker::wake;
     let seat = &*inner.seats[shard.shard];
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
     loop {

@@ -415,6 +415,23 @@ fn a_driver_that_leaves_an_engine_turned_by_hand_leaves_no_worker() {
     assert_eq!(fired.ids(), [1]);
 }
 
+/// What `wake_by` was given may gather wakers for the driver's task, which is gone.
+#[test]
+fn a_turn_by_hand_calls_wakers_itself_when_the_driver_has_left() {
+    let at = Setup::by_hand();
+    let timer: Timer = at.builder().build().unwrap();
+    let mut shard = timer.drive_shard(0).unwrap().wake_by(drop);
+    while shard.turn(Waker::noop()).unwrap() == Some(Duration::ZERO) {}
+    drop(shard);
+    let bell = Bell::new();
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut sleep = timer.sleep(ms(1));
+    let polled = sleep.poll_sleep(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    at.advance(&timer, ms(1));
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+}
+
 /// The thread that would turn the shard is the one that ends the engine.
 #[test]
 fn the_end_of_an_engine_waits_for_no_driver() {
