@@ -108,13 +108,13 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Engin
             } else {
                 spin
             };
-            if !spin_for(inner, shard, until, spin) && inner.source.now() < until {
+            if !spin_for(inner, shard, until, spin, phase) && inner.source.now() < until {
                 park(inner, shard, next, phase);
             }
         }
         IdleStrategy::BusySpin => {
-            // Bounded, so that an end is seen even if no producer calls.
-            spin_for(inner, shard, until, Duration::from_millis(1));
+            // Bounded, so that the end of a drain is seen even if no producer calls.
+            spin_for(inner, shard, until, Duration::from_millis(1), phase);
         }
     }
 }
@@ -131,8 +131,14 @@ fn answer_requests<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     std::mem::replace(&mut shard.idle_seen, seen) == seen
 }
 
-/// Spins until `until`, or for `spin` if that is less; true if the inbox called before that.
-fn spin_for<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, until: Time, spin: Duration) -> bool {
+/// Spins until `until`, or for `spin` if that is less; true if before that the inbox called or `phase` was over.
+fn spin_for<T>(
+    inner: &Inner<T>,
+    shard: &mut ShardWorker<T>,
+    until: Time,
+    spin: Duration,
+    phase: EnginePhase,
+) -> bool {
     let until = until.min(inner.source.now().saturating_add(spin));
     let mut called = false;
     while !called {
@@ -140,7 +146,8 @@ fn spin_for<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, until: Time, spin: 
         if now >= until {
             break;
         }
-        called = is_called_soon(shard, inner.rate.current(now));
+        // A stop requests a turn only after it has ended the shards that have no thread.
+        called = is_called_soon(shard, inner.rate.current(now)) || inner.status.phase() != phase;
     }
     called
 }

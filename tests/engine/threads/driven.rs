@@ -11,8 +11,8 @@ use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    DrivenShard, EngineState, Expired, ScheduleErrorKind, Shutdown, StartError, Timer, TimerTask,
-    TurnError, WeakTimer,
+    DrivenShard, EngineState, Expired, IdleStrategy, ScheduleErrorKind, Shutdown, StartError,
+    Timer, TimerTask, TurnError, WeakTimer,
 };
 
 /// Counts its calls, and unparks a thread.
@@ -660,25 +660,38 @@ fn a_worker_is_told_of_a_stop_though_another_shard_is_long_in_ending() {
             }
         }
     }
-    let (tell, told) = channel();
-    let heard = Arc::new(AtomicBool::new(false));
-    let mut lasts = [
-        Some(Last::Waits(told, Arc::clone(&heard))),
-        Some(Last::Tells(tell)),
-    ];
-    let timer = one_shard()
-        .shards(2)
-        .build_per_shard(|shard| {
-            let last = lasts[shard].take();
-            move |_: &Timer<u64>, _| _ = &last
-        })
-        .unwrap();
-    let mut shard = timer.drive_shard(0).unwrap();
-    timer.start().unwrap();
-    while shard.turn(Waker::noop()).unwrap() == Some(Duration::ZERO) {}
-    wait_until("the worker sleeps", || timer.stats().shards[1].parks > 0);
-    timer.stop().unwrap();
-    assert!(heard.load(Ordering::SeqCst), "the worker slept on");
+    for idle in [
+        IdleStrategy::Park,
+        IdleStrategy::BusySpin,
+        IdleStrategy::SpinThenPark { spin: HOUR },
+    ] {
+        let (tell, told) = channel();
+        let heard = Arc::new(AtomicBool::new(false));
+        let mut lasts = [
+            Some(Last::Waits(told, Arc::clone(&heard))),
+            Some(Last::Tells(tell)),
+        ];
+        let timer = one_shard()
+            .shards(2)
+            .idle(idle)
+            .build_per_shard(|shard| {
+                let last = lasts[shard].take();
+                move |_: &Timer<u64>, _| _ = &last
+            })
+            .unwrap();
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.start().unwrap();
+        while shard.turn(Waker::noop()).unwrap() == Some(Duration::ZERO) {}
+        wait_until("the worker has turned", || {
+            timer.stats().shards[1].turns > 0
+        });
+        std::thread::sleep(ms(20));
+        timer.stop().unwrap();
+        assert!(
+            heard.load(Ordering::SeqCst),
+            "{idle:?}: the worker rested on"
+        );
+    }
 }
 
 /// As an executor's does that runs the task of a driver in the call, and the task ends the engine for good.
