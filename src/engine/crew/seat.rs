@@ -156,7 +156,7 @@ impl TaskWaker {
         let missed = self.missed.swap(false, Ordering::AcqRel);
         if missed || !replaced {
             // A wake is under way, and may have got hold of the waker before.
-            waker.wake_by_ref();
+            contain::catch_and_log(WHAT, || waker.wake_by_ref());
         }
         contain::drop_quietly(WHAT, other);
     }
@@ -187,6 +187,23 @@ const WHAT: &str = "the waker of a driven shard";
 mod tests {
     use super::*;
     use crate::park::parker::Parker;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    /// While a wake looks at the present waker.
+    #[test]
+    fn a_waker_that_panics_is_contained_where_it_takes_no_place() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("a waker");
+            }
+        }
+        let task = TaskWaker::default();
+        let looking = task.waker.read().unwrap();
+        task.set(&Waker::from(Arc::new(Panics)));
+        assert!(looking.is_none());
+    }
 
     #[test]
     fn a_thread_is_inside_of_as_many_engines_as_it_turns() {
