@@ -123,8 +123,9 @@ type Case = (Level, &'static str, fn() -> Fields);
 
 /// Level and message of each event, and what brings it about.
 #[rustfmt::skip]
-const EVENTS: [Case; 7] = [
+const EVENTS: [Case; 8] = [
     (Level::DEBUG, "a timer was refused", refuses),
+    (Level::DEBUG, "a timer was refused", refuses_when_stopped),
     (Level::ERROR, "a handler panicked", panics),
     (Level::DEBUG, "a turn used its budget up", uses_its_budget_up),
     (Level::WARN, "a handler held its shard up", is_slow),
@@ -158,6 +159,14 @@ fn refuses() -> Fields {
     arm(&timer, 1);
     timer.schedule_key(HOUR, 2).unwrap_err();
     vec![("shard", "0".into()), ("reason", "1".into())]
+}
+
+fn refuses_when_stopped() -> Fields {
+    let builder = by_hand(ManualClock::new());
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    timer.stop().unwrap();
+    let refused = timer.schedule_key(HOUR, 1).unwrap_err();
+    vec![("reason", refused.kind().to_string())]
 }
 
 fn panics() -> Fields {

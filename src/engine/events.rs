@@ -48,9 +48,9 @@ pub(super) fn turn_was_cut_short(shard: usize, fired: usize) {
     event!(debug(shard, fired, "a turn used its budget up") or _ = (shard, fired));
 }
 
-/// Tells that a timer was refused; the caller is told as well.
+/// Tells that a timer was refused, by a shard or before one was chosen; the caller is told as well.
 #[inline]
-pub(super) fn timer_was_refused(shard: usize, kind: &ScheduleErrorKind) {
+pub(super) fn timer_was_refused(shard: Option<usize>, kind: &ScheduleErrorKind) {
     event!(debug(shard, reason = %kind, "a timer was refused") or _ = (shard, kind));
 }
 

@@ -119,7 +119,7 @@ impl<T> Inner<T> {
             }
             _ => error,
         };
-        events::timer_was_refused(shard, error.kind());
+        events::timer_was_refused(Some(shard), error.kind());
         error
     }
 

@@ -262,7 +262,7 @@ impl<T: Send + 'static> Inner<T> {
         }
     }
 
-    /// Starts the engine if need be. That it does not start is counted as a refusal.
+    /// Starts the engine if need be. That it does not start is counted and told as a refusal.
     #[inline]
     pub(crate) fn ready(&self) -> Result<(), ScheduleErrorKind> {
         if self.status.is(EnginePhase::Started) {
@@ -277,10 +277,12 @@ impl<T: Send + 'static> Inner<T> {
         self.start().map_err(|error| {
             // ORDERING: Relaxed: a statistic.
             self.rejected.fetch_add(1, Ordering::Relaxed);
-            match error {
+            let kind = match error {
                 StartError::Stopped => ScheduleErrorKind::Stopped,
                 error => ScheduleErrorKind::Start(error),
-            }
+            };
+            events::timer_was_refused(None, &kind);
+            kind
         })
     }
 
