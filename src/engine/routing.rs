@@ -26,6 +26,9 @@ pub enum Routing {
     /// Each thread has a home shard, dealt out in turn when the thread first schedules with this engine,
     /// so `n` threads use `min(n, shards)` shards, with any affinity mask. A worker's home is its own
     /// shard. Best for cache locality; the default.
+    ///
+    /// A thread that begins after others have ended may inherit the home of one of them instead. So threads that come
+    /// one after the other, such as one for each request, may all use one shard.
     #[default]
     Home,
     /// Each thread deals its timers out to all shards in turn. For a few busy producers and costly
