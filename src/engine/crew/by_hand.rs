@@ -13,7 +13,8 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// When it returns, everything that was due has fired. The next turn fires what came due meanwhile, what handlers
     /// scheduled for now, and what a periodic timer missed besides a call
-    /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)).
+    /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)). Shards take their turns one after the other: what a handler
+    /// schedules for now on a later one fires in the same call.
     ///
     /// A shard that another thread is turning is waited for, its handlers included, without a limit. So this is not to
     /// be called with a lock in hand that a handler takes; and where two threads turn engines in each other's handlers,
