@@ -115,7 +115,8 @@ impl Stats {
         sum(&self.shards, |shard| shard.refused_by_executor)
     }
 
-    /// Returns the number of messages that no owner has looked at, all shards; see [`ShardStats::inbox`].
+    /// Returns the number of messages that no owner has looked at, all shards; see [`ShardStats::inbox`]. Those that a
+    /// stopped engine has left unread stay in it.
     #[must_use]
     pub fn inbox(&self) -> u64 {
         sum(&self.shards, |shard| shard.inbox)
