@@ -358,8 +358,9 @@ impl<T: Send + 'static> Timer<T> {
     /// [`pending`](Self::pending) is 0. Statistics count what came back as returned, not as cancelled; to its handle
     /// it is cancelled ([`TimerHandle::is_cancelled`](crate::TimerHandle::is_cancelled)).
     ///
-    /// No worker keeps the engine then. Their threads end by themselves, a moment later: what handlers have left there
-    /// in thread-locals is destroyed after this, and not waited for.
+    /// No worker keeps the engine then, except for one whose shard a [`DrivenShard`](crate::DrivenShard) has at the time:
+    /// that one lets go of it a moment later. The threads of all end by themselves: what handlers have left there in
+    /// thread-locals is destroyed after this, and not waited for.
     ///
     /// # Errors
     ///
