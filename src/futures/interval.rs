@@ -14,7 +14,8 @@ use std::time::Duration;
 /// Made by [`interval()`], [`interval_at`] and [`Timer::interval`]. It does not drift: each deadline is counted from
 /// the one before, not from the time at which a task asked for it. Ticks that were missed because no task asked are
 /// left out; [`missed_ticks`](Self::missed_ticks) changes that. With a [`Period`] of a fixed delay the pause begins
-/// when the next tick is asked for.
+/// when the next tick is asked for. An engine that is shut down by [`FireAll`](crate::Shutdown::FireAll) says the next
+/// tick before its time.
 ///
 /// ```
 /// use std::task::{Context, Waker};
