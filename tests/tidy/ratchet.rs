@@ -25,6 +25,10 @@ const LINES: &[(usize, &str)] = &[
     (97, "a poll with nothing to do returns at once"),
     (24, "a reading of the clock without Instant"),
     (22, "calls of FixedTimer that are not those of a LocalTimer"),
+    (
+        23,
+        "ends told to sleeping tasks, wait_idle, spinning workers and subscribers",
+    ),
 ];
 
 #[test]
