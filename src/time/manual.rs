@@ -97,7 +97,8 @@ impl ManualClock {
     fn moved(&self, was: u64, now: u64) -> Time {
         if now != was {
             let hooks = Arc::clone(&self.hooks());
-            let run = |hook: Arc<dyn Fn() + Send + Sync>| contain::call(|| hook()).err();
+            // The hook goes with the call: if nobody else keeps it, its captures are dropped in there.
+            let run = |hook: Arc<dyn Fn() + Send + Sync>| contain::call(move || hook()).err();
             let panics = hooks.iter().filter_map(Weak::upgrade).filter_map(run);
             if let Some(message) = panics.reduce(|first, _| first) {
                 // The panic itself has been reported where it happened.
@@ -287,5 +288,31 @@ mod tests {
             (first.lock().unwrap().len(), second.lock().unwrap().len()),
             (1, 1)
         );
+    }
+
+    #[test]
+    fn a_hook_that_panics_when_it_is_dropped_keeps_no_other_from_running() {
+        struct Bomb;
+
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("the hook's captures");
+            }
+        }
+
+        let clock = ManualClock::new();
+        let place: Arc<Mutex<Option<Kept>>> = Arc::default();
+        let (inside, bomb) = (Arc::clone(&place), Bomb);
+        let kept = hook(&clock, move || {
+            let _ = &bomb;
+            inside.lock().unwrap().take();
+        });
+        *place.lock().unwrap() = Some(kept);
+        let (second, _kept) = note(&clock);
+        assert_eq!(
+            contain::call(|| clock.advance(SECOND)),
+            Err("the hook's captures".to_owned())
+        );
+        assert_eq!(second.lock().unwrap().len(), 1);
     }
 }
