@@ -79,6 +79,12 @@ impl ZombieBound {
         self.look_at = 0;
     }
 
+    /// Returns whether a round is under way.
+    #[inline]
+    pub(super) fn is_sweeping(&self) -> bool {
+        self.round.is_some()
+    }
+
     /// Ends the round under way, because there is nothing left.
     pub(super) fn stop(&mut self) {
         (self.round, self.look_at) = (None, ZOMBIE_FLOOR);

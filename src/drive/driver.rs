@@ -124,6 +124,12 @@ impl Driver {
         (self.idle_until > 0).then(|| self.next.min(self.log.earliest_in_tail()))
     }
 
+    /// Returns whether a sweep goes on: the next turn takes a piece of it, whatever is due.
+    #[inline]
+    pub(crate) fn is_sweeping(&self) -> bool {
+        self.bound.is_sweeping()
+    }
+
     /// Returns whether a turn is under way: then a poll comes from one of its handlers.
     #[inline]
     pub(crate) fn is_turning(&self) -> bool {
@@ -416,15 +422,17 @@ impl Driver {
 /// The methods that a shard needs and a local timer does not.
 #[cfg(feature = "threads")]
 impl Driver {
-    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there;
-    /// `u64::MAX` for never. O(1).
+    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there: 0, which is
+    /// at once, while a sweep goes on, or if the owner `is_busy`; `u64::MAX` for never. O(1).
+    ///
+    /// The owner is asked only within a turn and after one that it has [resumed](Self::resume).
     #[inline]
-    pub(crate) fn next_tick(&self) -> u64 {
+    pub(crate) fn next_tick(&self, is_busy: impl FnOnce() -> bool) -> u64 {
         if let Some(next) = self.known_next() {
             return next;
         }
         let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
-        if waiting {
+        if waiting || self.is_sweeping() || is_busy() {
             return 0;
         }
         self.earliest().unwrap_or(u64::MAX)

@@ -323,13 +323,16 @@ impl<T> LocalTimer<T> {
         Some(next).filter(|next| *next < Time::MAX)
     }
 
-    /// Returns how long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due.
-    /// O(1) as [`next_deadline`](Self::next_deadline).
+    /// Returns how long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due, or if
+    /// the next poll goes on with a sweep. O(1) as [`next_deadline`](Self::next_deadline).
     ///
     /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
+        if self.driver.is_sweeping() {
+            return Some(Duration::ZERO);
+        }
         let next = self.next_deadline()?;
         let until = if next <= now {
             next

@@ -243,11 +243,9 @@ impl<T> Owner<T> {
     /// Returns the earliest tick at which there is something to do.
     pub(crate) fn next_tick(&self) -> u64 {
         // A periodic timer that is at a call has no entry.
-        if self.draining || self.calling.is_some() {
-            return 0;
-        }
+        let is_busy = || self.draining || self.calling.is_some() || self.trim.is_at_work();
         self.driver
-            .next_tick()
+            .next_tick(is_busy)
             .min(self.handle.wake_state.inbox_due())
     }
 

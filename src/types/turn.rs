@@ -110,7 +110,7 @@ pub struct Polled {
     /// Timers fired.
     pub fired: usize,
     /// The budget ran out: more is due, or there is housekeeping left. Look after your sockets, then poll again without
-    /// sleeping. While timers are due, [`EventLoopTimer::poll_timeout`](crate::EventLoopTimer::poll_timeout) answers
-    /// zero.
+    /// sleeping. While timers are due or there is housekeeping left,
+    /// [`EventLoopTimer::poll_timeout`](crate::EventLoopTimer::poll_timeout) answers zero.
     pub more: bool,
 }

@@ -116,6 +116,31 @@ fn a_sweep_goes_on_in_idle_rounds() {
     test::<EventLoopTimer<u64>>();
 }
 
+/// A loop that drops the answers of its polls: what they leave to do is in its timeouts.
+#[test]
+fn no_timeout_sleeps_while_there_is_housekeeping() {
+    fn test<L: Loop>() {
+        let mut timer = L::build(Settings::new(), HOUR);
+        let keys = timer.arm_all(100_000);
+        rest(&mut timer, NOW);
+        // Each leaves an entry at the hour, and all nodes are free when they have fired.
+        for key in keys {
+            assert!(timer.move_to(NOW, key, 1000 * MS));
+        }
+        let (mut now, mut more, mut rounds) = (NOW, false, 0);
+        while let Some(timeout) = timer.poll_timeout(now) {
+            assert!(!more || timeout.is_zero(), "{} pending", timer.pending());
+            now = now + timeout;
+            more = timer.poll(now, |_| ()).more;
+            rounds += 1;
+        }
+        assert!(!more && timer.is_empty());
+        assert!(rounds < 1000, "{rounds} rounds");
+    }
+    test::<LocalTimer<u64>>();
+    test::<EventLoopTimer<u64>>();
+}
+
 #[test]
 fn what_a_remote_does_after_an_idle_round_is_noticed() {
     let mut timer = event_loop(MS, standing());
