@@ -2,6 +2,7 @@
 
 use super::loops::{Loop, fire};
 use super::{MS, NOW, event_loop, standing};
+use crate::support::loop_timer::Due;
 use crate::support::setup::HOUR;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -136,6 +137,44 @@ fn no_timeout_sleeps_while_there_is_housekeeping() {
         }
         assert!(!more && timer.is_empty());
         assert!(rounds < 1000, "{rounds} rounds");
+    }
+    test::<LocalTimer<u64>>();
+    test::<EventLoopTimer<u64>>();
+}
+
+/// What comes after all that is due lies in the log, from which the sweep at the end of the poll takes the dead.
+#[test]
+fn what_is_scheduled_at_the_end_of_a_poll_that_sweeps_fires_in_time() {
+    fn test<L: Loop>() {
+        const MANY: u64 = 60_000;
+        let budget = Budget::new().fire(1 << 20).sweep(1 << 20);
+        let mut timer = L::build(Settings::new().budget(budget), HOUR);
+        let keys = timer.arm_all(MANY);
+        rest(&mut timer, NOW);
+        // Each leaves an entry at the hour.
+        for key in keys {
+            assert!(timer.move_to(NOW, key, 1000 * MS));
+        }
+        let now = NOW + 1000 * MS;
+        let mut due = timer.expired(now);
+        assert!(due.next().is_some());
+        // More than a block of the log, some of it dead, so that the sweep makes room in that block.
+        let block: Vec<_> = (0..513).map(|id| due.timer().arm(now, HOUR, id)).collect();
+        assert!(block[..30].iter().all(|key| due.timer().cancel(*key).won()));
+        assert_eq!(due.by_ref().count() as u64, MANY - 1);
+        let soon = due.timer().arm(now, 100 * MS, MANY);
+        for id in 0..400 {
+            due.timer().arm(now, HOUR, id);
+        }
+        due.finish();
+        let then = now + 100 * MS;
+        assert_eq!(timer.deadline(soon), Some(then));
+        assert!(
+            timer.next_deadline() <= Some(then),
+            "{:?}",
+            timer.next_deadline()
+        );
+        assert_eq!(fire(&mut timer, then), [MANY]);
     }
     test::<LocalTimer<u64>>();
     test::<EventLoopTimer<u64>>();
