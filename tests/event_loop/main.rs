@@ -65,6 +65,18 @@ fn many_timers_wake_a_sleeping_loop_once_and_fire_in_order() {
     );
 }
 
+#[test]
+fn a_timer_that_practically_never_fires_has_no_next_deadline() {
+    let (mut timer, _, _) = manual();
+    // The last tick of the scale begins after the last time that a clock tells.
+    for never in [Time::from_nanos(u64::MAX - 1), Time::MAX] {
+        let key = timer.schedule(Time::ZERO, never, ()).unwrap();
+        assert_eq!(timer.next_deadline(), None);
+        assert_eq!(timer.poll_timeout(Time::ZERO), None);
+        assert!(timer.cancel(key).won());
+    }
+}
+
 /// Found by the fuzzer: the word with the earliest unread tick stayed low, which cost one empty poll.
 #[test]
 fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
