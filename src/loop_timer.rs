@@ -121,7 +121,8 @@ fn fire_due<F: Steps>(
 /// # Ok(()) }
 /// ```
 ///
-/// It must be dropped: while one exists, leaked or not, polls do nothing.
+/// It must be dropped: while one exists that has begun a poll, leaked or not, polls do nothing. Where nothing is due it
+/// begins none.
 ///
 /// `F` is an [`EventLoopTimer`](crate::EventLoopTimer), a [`LocalTimer`](crate::LocalTimer) or a
 /// [`FixedTimer`](crate::FixedTimer).

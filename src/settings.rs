@@ -127,7 +127,8 @@ impl Settings {
     }
 
     /// Sets the clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
-    /// [`ManualClock`](crate::ManualClock) time moves by hand. Fronts of one thread are told the time and ignore it.
+    /// [`ManualClock`](crate::ManualClock) time moves by hand, which wakes no loop: one that blocks sleeps on if another
+    /// thread moves the clock. Fronts of one thread are told the time and ignore it.
     #[cfg(feature = "threads")]
     pub fn clock(mut self, clock: impl crate::time::Clock) -> Self {
         let clock = crate::contain::Contained::new("a clock", std::sync::Arc::new(clock) as _);
