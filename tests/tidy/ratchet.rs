@@ -29,6 +29,7 @@ const LINES: &[(usize, &str)] = &[
         23,
         "ends told to sleeping tasks, wait_idle, spinning workers and subscribers",
     ),
+    (8, "a loop that does not sleep while a sweep goes on"),
 ];
 
 #[test]
