@@ -118,10 +118,11 @@ impl Driver {
         self.next = self.next.min(deadline);
     }
 
-    /// Returns the earliest deadline of all entries, if no turn is needed to know it.
+    /// Returns the earliest deadline of all entries, if no turn is needed to know it, nor under way.
     #[inline]
     fn known_next(&self) -> Option<u64> {
-        (self.idle_until > 0).then(|| self.next.min(self.log.earliest_in_tail()))
+        (self.idle_until > 0 && !self.is_turning)
+            .then(|| self.next.min(self.log.earliest_in_tail()))
     }
 
     /// Returns whether a sweep goes on: the next turn takes a piece of it, whatever is due.

@@ -103,8 +103,8 @@ pub struct EventLoopTimer<T> {
 enum Asleep {
     #[default]
     No,
-    /// There is no remote that would have to know of it.
-    Alone,
+    /// There is no remote that would have to know of it, until this tick.
+    Alone(u64),
     /// Remotes have been told, and wake it.
     Announced,
 }
@@ -149,9 +149,11 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns a handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote<T> {
-        // Nothing was sent since `poll_timeout`, so this sleep is as long as that said.
-        if self.asleep.get() == Asleep::Alone && self.owner.announce_sleep() {
-            self.asleep.set(Asleep::Announced);
+        // As long as `poll_timeout` has said, whatever the owner has done since.
+        if let Asleep::Alone(until) = self.asleep.get() {
+            if self.owner.announce_sleep(until) {
+                self.asleep.set(Asleep::Announced);
+            }
         }
         Remote::new(
             Arc::clone(&self.owner.handle),
@@ -317,10 +319,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns how long the loop may sleep, `None` for ever; notifies that sleep to the remotes, if there are any.
     ///
     /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that
-    /// schedules something earlier wakes the loop, be it made in between. Zero if something is due or was handed in just now, or if
-    /// [`next_deadline`](Self::next_deadline) says at once.
+    /// schedules something earlier wakes the loop, be it made in between. Zero if something is due or was handed in just
+    /// now, or if [`next_deadline`](Self::next_deadline) says at once.
     ///
-    /// The duration is exact. `mio` rounds it up to what the system can wait for; a loop on plain `epoll`
+    /// The duration is exact. `mio`, from 1.2.1 on, rounds it up to what the system can wait for; a loop on plain `epoll`
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use = "the sleep has been announced: block for this long, then poll"]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
@@ -332,7 +334,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         }
         if alone && self.asleep.get() != Asleep::Announced {
             self.owner.sleep_alone();
-            self.asleep.set(Asleep::Alone);
+            self.asleep.set(Asleep::Alone(next));
         } else if self.owner.begin_sleep(next) {
             self.asleep.set(Asleep::Announced);
         } else {

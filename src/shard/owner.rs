@@ -319,8 +319,8 @@ impl<T> Owner<T> {
 
     /// Announces the sleep that was counted by [`sleep_alone`](Self::sleep_alone), because another thread is about to
     /// reach the shard.
-    pub(crate) fn announce_sleep(&self) -> bool {
-        self.handle.wake_state.begin_sleep(self.next_tick())
+    pub(crate) fn announce_sleep(&self, tick: u64) -> bool {
+        self.handle.wake_state.begin_sleep(tick)
     }
 
     /// Announces a sleep until `tick`; false if something came up meanwhile: turn again instead.

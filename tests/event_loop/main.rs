@@ -374,6 +374,46 @@ fn zombies_that_go_before_they_come_due_are_counted() {
 }
 
 /// A regression: a fire lowers the bound, and nobody looked at it.
+/// That it was told alone is over when there is a remote.
+#[test]
+fn a_remote_wakes_a_sleep_during_which_a_sweep_has_begun() {
+    let (mut timer, clock, wakes) = manual();
+    let now = clock.now();
+    let keys: Vec<_> = (0..100_000)
+        .map(|id| timer.schedule(now, HOUR, id).unwrap())
+        .collect();
+    while timer.poll(now, |_| ()).more {}
+    assert!(timer.poll_timeout(now) > Some(Duration::ZERO));
+    let mut victims = keys.iter().step_by(2).chain(keys.iter().skip(1).step_by(4));
+    while timer.next_deadline() != Some(Time::ZERO) {
+        let victim = victims.next().expect("no sweep begins");
+        assert!(timer.cancel(*victim).won());
+    }
+    let remote = timer.remote();
+    remote.schedule(MS, 1).unwrap();
+    assert_eq!(wakes.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_timeout_is_zero_while_messages_are_unread_though_no_timer_is_left_to_fire() {
+    let clock = ManualClock::new();
+    let settings = Settings::new().budget(Budget::new().drain(1));
+    let mut timer: EventLoopTimer<u64> = settings
+        .clock(clock.clone())
+        .build_with_waker(|| ())
+        .unwrap();
+    let remote = timer.remote();
+    for id in 0..1000 {
+        remote.schedule(MS, id).unwrap();
+    }
+    let now = clock.advance(2 * MS);
+    let mut due = timer.expired(now);
+    assert!(due.by_ref().count() < 1000);
+    assert_eq!(due.timer().poll_timeout(now), Some(Duration::ZERO));
+    assert_eq!(due.timer().next_deadline(), Some(Time::ZERO));
+    assert!(due.finish().more);
+}
+
 #[test]
 fn zombies_are_bounded_when_the_timers_beside_them_have_fired() {
     const TIMERS: u64 = 200_000;
