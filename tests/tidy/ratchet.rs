@@ -30,7 +30,7 @@ const LINES: &[(usize, &str)] = &[
         "ends told to sleeping tasks, wait_idle, spinning workers and subscribers",
     ),
     (
-        64,
+        67,
         "keys after a fork, sweeps that begin anew, chunks that are shared, numbers that come with their memory",
     ),
     (8, "a loop that does not sleep while a sweep goes on"),
