@@ -25,6 +25,8 @@ struct Log {
     bytes: u64,
     /// Who waits for how many bytes.
     waiting: Vec<(u64, TimerHandle<Fetch>)>,
+    /// How many were still waiting when the list was last cleaned.
+    cleaned: usize,
 }
 
 struct Purgatory {
@@ -41,10 +43,28 @@ impl Purgatory {
             _ = fetch.send(Some(log.bytes));
             return;
         }
+        // A topic to which nobody writes must not keep every request that times out. Cleaning a list only when it has
+        // doubled costs each request a constant.
+        if log.waiting.len() > 2 * log.cleaned + 16 {
+            log.waiting.retain(|(_, timeout)| timeout.is_pending());
+            log.cleaned = log.waiting.len();
+        }
         match self.timer.schedule(limit, fetch) {
             Ok(timeout) => log.waiting.push((least, timeout)),
             Err(refused) => _ = refused.into_payload().send(None),
         }
+    }
+
+    /// Sends requests in rounds of a hundred for what never comes; returns how many are left in the list.
+    fn wait_in_vain(&self, rounds: u32) -> usize {
+        for _ in 0..rounds {
+            let (fetch, answers) = channel();
+            (0..100).for_each(|_| self.fetch(fetch.clone(), u64::MAX, Duration::ZERO));
+            drop(fetch);
+            assert_eq!(answers.iter().filter(Option::is_none).count(), 100);
+        }
+        let log = self.log.lock().expect("nobody panics with the lock");
+        log.waiting.len()
     }
 
     /// Bytes have come: answers whoever waited for them, and forgets whoever has timed out.
@@ -91,6 +111,11 @@ pub(crate) fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         timer,
         log: Mutex::default(),
     };
+    let left = purgatory.wait_in_vain(20);
+    assert!(
+        left <= 300,
+        "{left} of 2000 requests outlived their timeout"
+    );
     let late = thread::scope(|scope| {
         let consumers: Vec<_> = (0..8)
             .map(|_| scope.spawn(|| purgatory.consume()))
