@@ -6,19 +6,23 @@
 //! cargo run --example idle_server -- 127.0.0.1:7777   a server, until it is interrupted
 //! ```
 //!
-//! What a production server adds (backpressure, read budgets, heartbeats) is in `loadtest/src/server/host.rs`.
+//! A production server also bounds what it reads from one client in a round, and queues what a slow client does not take.
+//! `loadtest/src/server/host.rs` has one loop per core, and checks a socket a last time before it closes it.
 
 use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll, Registry, Token};
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
-use tickwheel::Settings;
+use tickwheel::{Expired, Settings};
 
 /// A connection on which nothing arrived for this long is closed.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// A listener that has no descriptor for a client, for example, is tried again after this long.
+const PAUSE: Duration = Duration::from_millis(100);
 
 const LISTENER: Token = Token(0);
 const TIMER: Token = Token(1);
@@ -41,16 +45,10 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
         }
         // Sockets first: bytes that have arrived beat a timeout of the same round. Their timers wait for the one reading
         // of the clock that comes after them.
-        let (mut opened, mut heard) = (Vec::new(), Vec::new());
+        let (mut opened, mut heard, mut failed) = (Vec::new(), Vec::new(), false);
         for token in events.iter().map(|event| event.token()) {
             if token == LISTENER {
-                // An error: there is no other client, or no descriptor for it, or it has gone again.
-                while let Ok((mut stream, _)) = listener.accept() {
-                    let token = tokens.next().ok_or("there are no more tokens")?;
-                    poll.registry()
-                        .register(&mut stream, token, Interest::READABLE)?;
-                    opened.push((token, stream));
-                }
+                failed = accept(&listener, poll.registry(), &mut tokens, &mut opened)?;
             }
             // The listener and the timer are none, and this one may have been closed since the event.
             let Some((stream, idle)) = connections.get_mut(&token) else {
@@ -72,15 +70,45 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
         for idle in heard {
             timer.reschedule(now, idle, IDLE);
         }
+        if failed {
+            // mio reports waiting clients once, and again when the listener comes back.
+            poll.registry().deregister(&mut listener)?;
+            timer.schedule(now, PAUSE, LISTENER)?;
+        }
+        let mut resumed = false;
         // If more is due than one call may fire, the next timeout is zero.
-        timer.poll(now, |expired| {
-            println!(
-                "closing connection {} after {IDLE:?} of silence",
-                expired.payload.0
-            );
+        timer.poll(now, |Expired { payload, .. }| {
+            if payload == LISTENER {
+                resumed = true;
+                return;
+            }
+            println!("closing connection {} after {IDLE:?} of silence", payload.0);
             // Dropping the stream closes it and takes it out of the poll.
-            connections.remove(&expired.payload);
+            connections.remove(&payload);
         });
+        if resumed {
+            poll.registry()
+                .register(&mut listener, LISTENER, Interest::READABLE)?;
+        }
+    }
+}
+
+/// Accepts and registers the clients that wait; whether it failed, so that some may still wait.
+fn accept(
+    listener: &TcpListener,
+    registry: &Registry,
+    tokens: &mut impl Iterator<Item = Token>,
+    opened: &mut Vec<(Token, TcpStream)>,
+) -> Result<bool, Box<dyn Error>> {
+    loop {
+        match listener.accept() {
+            Ok((mut stream, _)) => {
+                let token = tokens.next().ok_or("there are no more tokens")?;
+                registry.register(&mut stream, token, Interest::READABLE)?;
+                opened.push((token, stream));
+            }
+            Err(error) => return Ok(error.kind() != ErrorKind::WouldBlock),
+        }
     }
 }
 

@@ -12,13 +12,15 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::time::Duration;
-use tickwheel_util::{HyperTimer, IdleRequestBodyLayer, StatusTimeoutLayer};
+use tickwheel_util::{HyperTimer, IdleRequestBodyLayer, StatusTimeoutLayer, time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const REQUEST: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_millis(200);
 const HEADERS: Duration = Duration::from_millis(600);
+/// How long the server waits after it failed to accept a client.
+const RETRY: Duration = Duration::from_millis(100);
 
 fn app() -> Router {
     Router::new()
@@ -35,10 +37,14 @@ fn app() -> Router {
         ))
 }
 
-async fn serve(listener: TcpListener) -> io::Result<()> {
+async fn serve(listener: TcpListener) {
     let service = TowerToHyperService::new(app());
     loop {
-        let (stream, _) = listener.accept().await?;
+        let Ok((stream, _)) = listener.accept().await else {
+            // The client has gone, or there is no descriptor for it. The next one may have more luck.
+            time::sleep(RETRY).await;
+            continue;
+        };
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder
             .timer(HyperTimer::new())

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
-use tickwheel_util::HyperTimer;
+use tickwheel_util::{HyperTimer, time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -19,6 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 const HEADERS: Duration = Duration::from_millis(200);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_millis(50);
+/// How long the server waits after it failed to accept a client.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the server is for: `/slow` takes its time.
 async fn work(path: &str) -> String {
@@ -30,7 +32,7 @@ async fn work(path: &str) -> String {
 
 /// Answers within the limit, one way or the other.
 async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
-    let (status, text) = match tickwheel::timeout(ANSWER, work(request.uri().path())).await {
+    let (status, text) = match time::timeout(ANSWER, work(request.uri().path())).await {
         Ok(text) => (StatusCode::OK, text),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     };
@@ -39,13 +41,17 @@ async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallib
     Ok(response)
 }
 
-async fn serve(listener: TcpListener) -> io::Result<()> {
+async fn serve(listener: TcpListener) {
     let mut builder = http1::Builder::new();
     builder
         .timer(HyperTimer::new())
         .header_read_timeout(HEADERS);
     loop {
-        let (stream, peer) = listener.accept().await?;
+        let Ok((stream, peer)) = listener.accept().await else {
+            // The client has gone, or there is no descriptor for it. The next one may have more luck.
+            time::sleep(PAUSE).await;
+            continue;
+        };
         let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
