@@ -51,8 +51,9 @@ use std::time::Instant;
 /// # Panics
 ///
 /// The sleep of a free function has no error to return, and panics: in a forked child, without memory, after
-/// `global()?.stop()` or `cancel_all()`, beyond a limit that the program has given the shared engine.
-/// [`poll_sleep`](Self::poll_sleep) returns the error, and `into()` makes it a `Sleep<SleepError>`.
+/// `global()?.stop()` or `cancel_all()`, beyond a limit that the program has given the shared engine, where the system
+/// gives no thread for a worker, and after a worker has failed. [`poll_sleep`](Self::poll_sleep) returns the error, and
+/// `into()` makes it a `Sleep<SleepError>`.
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep<E = Infallible> {
     wake_timer: WakeTimer,
