@@ -14,8 +14,8 @@
 //! # });
 //! ```
 //!
-//! That is all that a program changes: see [`time`] for whose timers it uses. Without the feature `tokio` the same code
-//! runs on any executor. With the feature `test-util` a test holds time still:
+//! That is all that a program changes, where the types do not go to other crates: see [`time`] for whose timers it uses.
+//! Without the feature `tokio` the same code runs on any executor. With the feature `test-util` a test holds time still:
 //!
 //! ```
 //! use tickwheel_util::time::{self, Duration, Instant};

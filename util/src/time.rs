@@ -1,5 +1,5 @@
 //! The names and shapes of `tokio::time`, over tickwheel's engines: `use tickwheel_util::time` in place of
-//! `use tokio::time` is all that a program changes.
+//! `use tokio::time` is all that a program changes, where the types do not go to other crates.
 //!
 //! | item | what differs from tokio |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | [`timeout`], [`timeout_at`], [`Timeout`] | a `timeout` that is over before its first poll says so in the next one |
 //! | [`interval`], [`interval_at`], [`Interval`], [`MissedTickBehavior`] | nothing |
 //! | [`Instant`] | nothing |
-//! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does |
+//! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does; `error::Error`, which no call returns, is missing |
 //! | `pause`, `advance`, `resume` (feature `test-util`) | a jump is exact to the millisecond from the pause on; a sleep that is reset inside of another paused runtime may end 1 ms late |
 //! | [`DelayQueue`] of `tokio-util` | a key is never used again; [`peek`](DelayQueue::peek) may name another item than the next |
 //!
