@@ -83,7 +83,7 @@
 //!
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
-//! | `threads` (default) | [`Timer`], [`EventLoopTimer`] | `std`, crossbeam, core_affinity, libc, mio |
+//! | `threads` (default) | [`Timer`], [`EventLoopTimer`], [`BootClock`], [`SpinClock`], [`Settings::clock`] | `std`, crossbeam, core_affinity, libc, mio |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
 //! | `test-util` | `replace_shared`, for the test clock of `tickwheel-util` | `futures` |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |

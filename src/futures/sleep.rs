@@ -124,7 +124,7 @@ thread_local! {
 
 /// Makes the free functions of the calling thread use `timer`, or the shared engine for `None`; returns the one before.
 ///
-/// For test clocks; the crate `tickwheel-util` has one. Long delays have no slack then. At a thread's end, when its
+/// For test clocks; the crate `tickwheel-util` has one. Long timeouts have no slack then. At a thread's end, when its
 /// thread-locals are gone, it does nothing.
 ///
 /// ```

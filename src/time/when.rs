@@ -114,7 +114,7 @@ impl When {
         })
     }
 
-    /// Returns the same without a slack, also without the one that [`sleep`](crate::sleep()) gives to long delays.
+    /// Returns the same without a slack, also without the one that [`timeout`](crate::timeout()) gives to long delays.
     ///
     /// ```
     /// use std::time::Duration;
@@ -122,7 +122,7 @@ impl When {
     ///
     /// let minute = When::from(Duration::from_secs(60));
     /// # #[cfg(feature = "futures")]
-    /// let exact = tickwheel::sleep(minute.exact()); // at most a tick late, not up to 10 ms
+    /// let exact = tickwheel::timeout(minute.exact(), async { 17 }); // at most a tick late, not up to 10 ms
     /// ```
     #[inline]
     #[must_use]

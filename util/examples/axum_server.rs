@@ -60,8 +60,6 @@ pub(crate) fn main() -> io::Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // The runtime turns the timers; without this line a thread of tickwheel does.
-        tickwheel_util::tokio::drive_shared()?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         tokio::spawn(serve(listener));
@@ -86,7 +84,7 @@ pub(crate) fn main() -> io::Result<()> {
             let (mut stream, mut answer) = (TcpStream::connect(address).await?, [0; 1024]);
             stream.write_all(request.as_bytes()).await?;
             let limit = Duration::from_secs(60);
-            let length = tickwheel::timeout(limit, stream.read(&mut answer)).await??;
+            let length = time::timeout(limit, stream.read(&mut answer)).await??;
             let answer = String::from_utf8_lossy(&answer[..length]);
             println!(
                 "{what}: {}",
