@@ -42,8 +42,9 @@ CORES = os.cpu_count() or 1
 UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
 # Its tests, and what the models are made of.
 NOT_THE_LIBRARY = re.compile(r"/tests\.rs:|/loom-tests/|tests::")
-# Mutants of one program.
+# Mutants of one program, and those of one function in it: of more the compiler makes very many copies.
 MOST = 1200
+COPIES = 6
 # Survivors meet each test, and most of the time goes into the few long ones: not into those of more seconds at first.
 LONG = 2
 # Programs that look at the source, or measure it.
@@ -441,7 +442,8 @@ def run(sources, functions, found, mutants, caught, times):
     """
     flags, tests = (LOOM if caught == BY_LOOM else ""), None
     homes = {mutant: function for function in functions for mutant in function.mutants}
-    count = -(-len(mutants) // MOST)
+    of_function = max(collections.Counter(homes[mutant] for mutant in mutants).values(), default=0)
+    count = max(-(-len(mutants) // MOST), -(-of_function // COPIES))
     for number in range(count):
         name = f"program {number + 1} of {count}" + (" with the models" if flags else "")
         chosen = mutants[number::count]
