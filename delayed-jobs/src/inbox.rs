@@ -26,6 +26,9 @@ const SWEEP: Duration = Duration::from_millis(500);
 /// Distance of tries to connect again.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// Most jobs of one request. A script that takes some thousands ends amid its work, and they are lost.
+pub(crate) const MOST: usize = 1000;
+
 /// Queues that an inbox remembers though nobody waits for them.
 const QUEUES: usize = 100;
 
@@ -127,7 +130,7 @@ impl Inbox {
         }
     }
 
-    /// Takes at most `most` jobs of a queue, to be ended within `hold`. Waits until there is one, or it is `end`.
+    /// Takes at most `most` jobs of a queue, and at most [`MOST`], to be ended within `hold`. Waits until there is one, or it is `end`.
     ///
     /// # Errors
     ///
@@ -140,6 +143,7 @@ impl Inbox {
         end: Instant,
     ) -> Result<Taken> {
         let news = self.board.of(queue);
+        let most = most.clamp(1, MOST);
         loop {
             let (arrived, again) = self.take_now(&news, queue, most, hold).await?;
             if !arrived.deliveries.is_empty() {
@@ -379,12 +383,13 @@ impl Consumer {
         }
     }
 
-    /// The next jobs, at least one and at most `most`, with fewer requests to Redis. Waits as [`next`](Self::next) does.
+    /// The next jobs, at least one and at most `most` or 1000, with fewer requests to Redis. Waits as
+    /// [`next`](Self::next) does.
     /// Each of them has to be ended within the hold, so take only as many as that leaves time for.
     pub async fn batch(&mut self, most: usize) -> Vec<Delivery> {
         loop {
             let end = Instant::now() + WAIT;
-            let taken = self.inbox.take(&self.queue, most.max(1), self.hold, end);
+            let taken = self.inbox.take(&self.queue, most, self.hold, end);
             match taken.await {
                 Ok(arrived) if arrived.deliveries.is_empty() => {}
                 Ok(arrived) => return arrived.deliveries,

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::common::{Answer, ListQuery, Shares, limit, page_of};
 use super::request::{Asked, Body, Refusal, duration, optional};
+use crate::inbox;
 use crate::job::{FARTHEST, JobId, Queue};
 use crate::store::{Failed, Nack, Receipt};
 
@@ -20,7 +21,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Longest hold.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 
-/// Most jobs or receipts of one request.
+/// Most jobs to be made, receipts, or ids of one request.
 pub(super) const MOST: usize = 1000;
 
 /// Longest reason for a failure that is kept, in characters.
@@ -49,8 +50,8 @@ pub(super) async fn take(
     Asked(query): Asked<TakeQuery>,
 ) -> Result<Response, Refusal> {
     let max = query.max.unwrap_or(1);
-    if !(1..=MOST).contains(&max) {
-        return Err(Refusal::bad(format!("max: use 1 to {MOST}")));
+    if !(1..=inbox::MOST).contains(&max) {
+        return Err(Refusal::bad(format!("max: use 1 to {}", inbox::MOST)));
     }
     let wait = optional("wait", query.wait.as_deref())?.unwrap_or_default();
     if wait > LONGEST_WAIT {

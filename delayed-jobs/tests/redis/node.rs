@@ -1,10 +1,12 @@
 //! Nodes and consumers in this process.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use delayed_jobs::{
     Consumer, NewJob, NewSchedule, Node, Recurrence, Settings, State, Store, StoreError, When,
 };
+use tokio::time::timeout;
 
 use crate::support::{HOUR, MS, Scene, collect, each_came_once, job, now_ms, say, until};
 
@@ -232,4 +234,26 @@ async fn a_page_of_any_length_can_be_asked_for() {
     let page = scene.store.list(None, usize::MAX).await.unwrap();
     assert_eq!(page.jobs.len(), 1);
     assert!(scene.store.dead(None, usize::MAX).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_any_length_loses_nothing() {
+    let scene = Scene::with(|settings| settings.partitions = 1).await;
+    let _node = Node::start(scene.settings.clone()).await.unwrap();
+    for most in [5_000, usize::MAX] {
+        let jobs = (0..5_000).map(|_| job("x", MS)).collect();
+        let made = scene.store.create_many(jobs).await;
+        let mut missing: HashSet<_> = made.into_iter().map(|one| one.unwrap().id).collect();
+        until("all have fired", async || {
+            scene.store.overview().await.unwrap().unread == 5_000
+        })
+        .await;
+        let mut consumer = scene.consumer().await;
+        while !missing.is_empty() {
+            let batch = timeout(10_000 * MS, consumer.batch(most)).await;
+            for one in batch.expect("they come") {
+                missing.remove(&one.id);
+            }
+        }
+    }
 }
