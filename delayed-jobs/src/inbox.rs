@@ -85,6 +85,20 @@ impl News {
     }
 }
 
+/// Flags partitions again when it is dropped, also amid the question whether they have jobs.
+struct FlagAgain<'a> {
+    news: &'a News,
+    partitions: Vec<u16>,
+}
+
+impl Drop for FlagAgain<'_> {
+    fn drop(&mut self) {
+        self.partitions
+            .iter()
+            .for_each(|&partition| self.news.one(partition));
+    }
+}
+
 /// The queues that are waited for.
 #[derive(Default)]
 struct Board {
@@ -151,6 +165,7 @@ impl Inbox {
             }
             if arrived.left > 0 && !self.is_closed() {
                 // Those partitions were empty, and there are others.
+                self.sift(&news, queue, hold).await;
                 continue;
             }
             let now = Instant::now();
@@ -264,6 +279,24 @@ impl Inbox {
             tracing::error!(arrived.orphans, "jobs without a record: evicted?");
         }
         Ok(arrived)
+    }
+
+    /// Asks all flagged partitions together whether they have jobs. Those that have, or that do not answer, stay
+    /// flagged.
+    async fn sift(&self, news: &News, queue: &Queue, hold: Duration) {
+        let mut flagged = FlagAgain {
+            news,
+            partitions: news.flagged(self.store.partitions()),
+        };
+        let counts = flagged
+            .partitions
+            .iter()
+            .map(|&partition| self.store.take(partition, queue, 0, hold, 0));
+        let mut counts = join_all(counts).await.into_iter();
+        let is_empty = |counted: Result<Taken>| counted.is_ok_and(|counted| counted.left == 0);
+        flagged
+            .partitions
+            .retain(|_| !counts.next().is_some_and(is_empty));
     }
 
     /// Ends every wait, now and later.

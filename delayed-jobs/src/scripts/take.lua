@@ -1,7 +1,7 @@
 -- Hands jobs to a consumer, which has to end each of them in time. Whatever was not ended in time comes
 -- first: it is ready again, or dead if its attempts are used up.
--- ARGV most jobs, ms for which the consumer holds them, queue, moment at which the caller's permits for so many end, or 0
--- Returns {jobs that are still ready (-1 if the queue is limited and the caller has no permits), jobs without a record, jobs that died, {for each job:
+-- ARGV most jobs (with 0 it only counts), ms for which the consumer holds them, queue, moment at which the caller's permits for so many end, or 0
+-- Returns {jobs that are still ready or whose hold has ended (-1 if the queue is limited and the caller has no permits), jobs without a record, jobs that died, {for each job:
 --   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule} ...}}
 local now = math.floor(now_us() / 1000)
 local most, queue = tonumber(ARGV[1]), ARGV[3]
@@ -9,7 +9,7 @@ local rules = redis.call('SMISMEMBER', base .. ':rules', 'paused:' .. queue, 'li
 if rules[1] == 1 then return { 0, 0, 0, {} } end
 -- A request that was held up on the way finds its permits with others. Jobs are held as long as they are.
 local permits_end = tonumber(ARGV[4])
-if rules[2] == 1 and permits_end <= now then return { -1, 0, 0, {} } end
+if most > 0 and rules[2] == 1 and permits_end <= now then return { -1, 0, 0, {} } end
 local ready_key, held_key = key_of('ready', queue), key_of('held', queue)
 local orphans, died = 0, 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 0, most)) do
@@ -43,4 +43,5 @@ for _, item in ipairs(items) do
   end
 end
 if #held > 0 then redis.call('ZADD', held_key, unpack(held)) end
-return { redis.call('LLEN', ready_key), orphans, died, taken }
+local left = redis.call('LLEN', ready_key) + redis.call('ZCOUNT', held_key, '-inf', now)
+return { left, orphans, died, taken }

@@ -106,7 +106,7 @@ impl FromStr for Receipt {
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) deliveries: Vec<Delivery>,
-    /// Jobs that are still ready.
+    /// Jobs that are still ready, or whose hold has ended.
     pub(crate) left: u64,
     /// Jobs whose record is gone.
     pub(crate) orphans: u64,
@@ -139,7 +139,7 @@ pub(crate) enum Failed {
 
 impl Store {
     /// Takes at most `most` jobs of a queue from one partition, to be ended within `hold`, or by the moment at which the
-    /// permits for them end; that is 0 without permits.
+    /// permits for them end; that is 0 without permits. With a `most` of 0 it only counts what is left.
     pub(crate) async fn take(
         &self,
         partition: u16,

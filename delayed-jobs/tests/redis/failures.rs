@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use delayed_jobs::{NewJob, State, Store, When};
+use delayed_jobs::{Limits, NewJob, Queue, Settings, State, Store, When};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -14,7 +14,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::support::{
-    MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, say, settings_of, until,
+    MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, patient, say,
+    settings_of, until,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,7 +186,7 @@ async fn nodes_are_replaced_one_after_the_other_while_jobs_come_and_fire() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
     let scene = Scene::new().await;
-    let wire = Proxy::to(scene.redis.port()).await;
+    let wire = Proxy::to(scene.redis.port(), Duration::ZERO).await;
     let cut_off = node(&settings_of(wire.url.clone())).await;
     scene.shared_by(1).await;
     let ids = scene.fill(200, 5_000 * MS).await;
@@ -296,6 +297,33 @@ async fn requests_that_wait_while_redis_hangs_are_refused_together() {
     assert!(answers.iter().all(Result::is_err));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_for_one_job_asks_many_partitions_together() {
+    let scene = Scene::with(|settings| {
+        patient(settings);
+        settings.partitions = 128;
+    })
+    .await;
+    let wire = Proxy::to(scene.redis.port(), 5 * MS).await;
+    let far = Settings {
+        redis: wire.url.clone(),
+        ..scene.settings.clone()
+    };
+    let node = node(&far).await;
+    // One after the other, they would take longer than it is until all are asked again.
+    let answer = timeout(15_000 * MS, node.ask("POST", "/v1/deliveries", "")).await;
+    let empty = (200, json!({ "deliveries": [] }));
+    assert_eq!(answer.expect("it is answered"), empty);
+    let limits = Limits {
+        concurrency: Some(1),
+        rate: None,
+    };
+    let queue = Queue::default();
+    scene.store.set_limits(&queue, &limits).await.unwrap();
+    let answer = timeout(15_000 * MS, node.ask("POST", "/v1/deliveries", "")).await;
+    assert_eq!(answer.expect("with permits"), empty);
+}
+
 /// A wire that can be cut: what comes in at a port goes to another one, or nowhere.
 struct Proxy {
     url: String,
@@ -304,7 +332,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    async fn to(port: u16) -> Self {
+    async fn to(port: u16, lag: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let open = Arc::new(watch::channel(true).0);
@@ -319,8 +347,8 @@ impl Proxy {
                     };
                     let ((from_near, to_near), (from_far, to_far)) =
                         (near.into_split(), far.into_split());
-                    tokio::spawn(pass(from_near, to_far, switch.subscribe()));
-                    pass(from_far, to_near, switch.subscribe()).await;
+                    tokio::spawn(pass(from_near, to_far, switch.subscribe(), lag));
+                    pass(from_far, to_near, switch.subscribe(), lag).await;
                 });
             }
         });
@@ -328,10 +356,16 @@ impl Proxy {
     }
 }
 
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut open: watch::Receiver<bool>) {
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut open: watch::Receiver<bool>,
+    lag: Duration,
+) {
     let mut buffer = vec![0; 16 * 1024];
     loop {
         let count = from.read(&mut buffer).await.unwrap_or(0);
+        tokio::time::sleep(lag).await;
         let is_open = open.wait_for(|open| *open).await.is_ok();
         if count == 0 || !is_open || to.write_all(&buffer[..count]).await.is_err() {
             return;
