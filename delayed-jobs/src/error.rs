@@ -44,6 +44,11 @@ impl StoreError {
             _ => None,
         }
     }
+
+    /// Whether Redis has not answered in time.
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self, Self::Away(error) if error.is_timeout())
+    }
 }
 
 impl From<RedisError> for StoreError {

@@ -132,11 +132,9 @@ impl Emptying {
             match self.store.accept(self.lane, &jobs).await {
                 Ok(answers) => send(waiting.into_iter().zip(answers)),
                 Err(error) => {
-                    // Those that have come meanwhile would each wait as long for the same.
-                    let others = self
-                        .take(usize::MAX)
-                        .into_iter()
-                        .map(|(_, waiting)| waiting);
+                    // After a silence, those that have come meanwhile would each wait as long for the same.
+                    let more = if error.is_timeout() { usize::MAX } else { 0 };
+                    let others = self.take(more).into_iter().map(|(_, waiting)| waiting);
                     let all = waiting.into_iter().chain(others);
                     send(all.map(|waiting| (waiting, Err(error.clone()))));
                 }

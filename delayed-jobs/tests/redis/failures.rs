@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::support::{
-    MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, patient, say,
+    HOUR, MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, patient, say,
     settings_of, until,
 };
 
@@ -295,6 +295,21 @@ async fn requests_that_wait_while_redis_hangs_are_refused_together() {
     let answers = timeout(10_000 * MS, store.create_many(jobs)).await;
     let answers = answers.expect("they are answered");
     assert!(answers.iter().all(Result::is_err));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_drops_refuses_only_the_requests_under_way() {
+    let scene = Scene::new().await;
+    let _: () = say(&scene.redis, "CLIENT PAUSE 60000 WRITE").await;
+    let jobs = (0..8_000).map(|_| job("x", HOUR)).collect();
+    let drops = async {
+        tokio::time::sleep(200 * MS).await;
+        let _: u64 = say(&scene.redis, "CLIENT KILL TYPE normal SKIPME yes").await;
+        let _: () = say(&scene.redis, "CLIENT UNPAUSE").await;
+    };
+    let (answers, ()) = tokio::join!(scene.store.create_many(jobs), drops);
+    let refused = answers.iter().filter(|answer| answer.is_err()).count();
+    assert!(refused <= 128, "{refused} were refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]
