@@ -4,8 +4,8 @@ local id, due, delay, once = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key = base .. ':job:' .. id
 local job = redis.call('HMGET', key, 'state', 'due', 'moved')
 if not job[2] then return { 'unknown', 0 } end
--- First, because the job may have fired since.
-if once ~= '' and job[3] == once then return { 'pending', tonumber(job[2]) } end
+-- First, because the job may have fired since. If it was cancelled, it does not fire as the move said.
+if once ~= '' and job[3] == once and job[1] ~= 'cancelled' then return { 'pending', tonumber(job[2]) } end
 if not redis.call('ZSCORE', base .. ':due', id) then return { job[1] or 'fired', tonumber(job[2]) } end
 local now = math.ceil(now_us() / 1000)
 due = due == '' and now + tonumber(delay) or tonumber(due)

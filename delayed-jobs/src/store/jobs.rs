@@ -180,7 +180,8 @@ impl Store {
     }
 
     /// Moves the deadline of a pending job. With an idempotency key a repetition moves it only once, and is answered
-    /// alike when the job has fired, unless another request has moved it in between: only the last key is kept.
+    /// alike when the job has fired, unless another request has moved it in between: only the last key is kept. A job that
+    /// was cancelled is no longer moved, and the answer says so.
     ///
     /// # Errors
     ///

@@ -512,3 +512,15 @@ async fn a_move_is_repeated_with_its_key_after_the_job_has_fired() {
     let other = json!({ "delay_ms": 0, "idempotency_key": "other" });
     assert_eq!(node.ask("PATCH", &path, other).await.0, 409);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_of_a_job_that_was_cancelled_since_is_refused_though_it_has_its_key() {
+    let (scene, node) = Scene::served().await;
+    let id = scene.create(job("x", HOUR)).await;
+    let path = format!("/v1/jobs/{id}");
+    let body = json!({ "delay": "2h", "idempotency_key": "k" });
+    assert_eq!(node.ask("PATCH", &path, &body).await.0, 200);
+    assert_eq!(node.ask("DELETE", &path, "").await.0, 200);
+    let (status, answer) = node.ask("PATCH", &path, &body).await;
+    assert_eq!(status, 409, "{answer}");
+}
