@@ -273,7 +273,7 @@ async fn a_node_that_is_asked_to_end_waits_for_no_client_that_says_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_that_ends_amid_a_request_leaves_no_other_one_waiting() {
     let scene = Scene::new().await;
-    let _: () = say(&scene.redis, "CLIENT PAUSE 500 ALL").await;
+    let _: () = say(&scene.redis, "CLIENT PAUSE 60000 WRITE").await;
     let store = scene.store.clone();
     let asks_and_ends = move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -281,18 +281,19 @@ async fn a_runtime_that_ends_amid_a_request_leaves_no_other_one_waiting() {
         assert!(runtime.block_on(first).is_err());
     };
     std::thread::spawn(asks_and_ends).join().unwrap();
+    let _: () = say(&scene.redis, "CLIENT UNPAUSE").await;
     let second = timeout(20_000 * MS, scene.store.create(job("y", MS)));
     second.await.expect("it is answered").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_wait_while_redis_hangs_are_refused_together() {
-    let scene = Scene::new().await;
+    let scene = Scene::with(|settings| settings.patience = 1_000 * MS).await;
     let store = Store::open(scene.settings.clone()).await.unwrap();
-    let _: () = say(&scene.redis, "CLIENT PAUSE 60000 ALL").await;
-    // In scripts one after the other they would take 19 s.
+    let _: () = say(&scene.redis, "CLIENT PAUSE 120000 ALL").await;
+    // In scripts one after the other they would take 63 s.
     let jobs: Vec<_> = (0..8_000).map(|_| job("x", MS)).collect();
-    let answers = timeout(10_000 * MS, store.create_many(jobs)).await;
+    let answers = timeout(30_000 * MS, store.create_many(jobs)).await;
     let answers = answers.expect("they are answered");
     assert!(answers.iter().all(Result::is_err));
 }
