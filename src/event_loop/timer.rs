@@ -281,7 +281,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 
     /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        let cancelled = self.owner.handle.of_owner().cancel_all().into_iter();
+        let cancelled = self.owner.cancel_all().into_iter();
         let rate = &self.rate;
         let unfired = cancelled.map(|(key, tick, payload)| Unfired::new(payload, key, tick, rate));
         Drain(unfired.collect::<Vec<_>>().into_iter())

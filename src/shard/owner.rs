@@ -263,6 +263,15 @@ impl<T> Owner<T> {
         Some(payload)
     }
 
+    /// Cancels the timers that are pending now: their keys, ticks and payloads, in no particular order. O(peak number of
+    /// timers).
+    pub(crate) fn cancel_all(&mut self) -> Vec<(Key<T>, u64, T)> {
+        let pending = self.handle.table.pending_keys().into_iter();
+        pending
+            .filter_map(|(key, tick)| Some((key, tick, self.cancel(key)?)))
+            .collect()
+    }
+
     /// Sweeps if there are too many zombies, so that the bound holds for loops, too, that seldom turn.
     #[cold]
     #[inline(never)]

@@ -395,6 +395,21 @@ fn a_remote_wakes_a_sleep_during_which_a_sweep_has_begun() {
 }
 
 #[test]
+fn a_remote_wakes_a_sleep_in_which_all_timers_were_cancelled() {
+    let (mut timer, clock, wakes) = manual();
+    let now = clock.now();
+    for id in 0..100_000 {
+        timer.schedule(now, HOUR, id).unwrap();
+    }
+    while timer.poll(now, |_| ()).more {}
+    assert!(timer.poll_timeout(now) > Some(Duration::ZERO));
+    timer.clear();
+    let remote = timer.remote();
+    remote.schedule(MS, 1).unwrap();
+    assert_eq!(wakes.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_timeout_is_zero_while_messages_are_unread_though_no_timer_is_left_to_fire() {
     let clock = ManualClock::new();
     let settings = Settings::new().budget(Budget::new().drain(1));

@@ -6,7 +6,7 @@ use crate::support::system::takes_pages_back;
 use crate::{by_hand, engine, support::setup::HOUR};
 use std::collections::HashSet;
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Key, ManualClock, Timer};
+use tickwheel::{Builder, EventLoopTimer, Expired, Key, ManualClock, Settings, Time, Timer};
 
 #[cfg(not(target_os = "linux"))]
 fn takes_pages_back() -> bool {
@@ -101,6 +101,25 @@ fn memory_of_large_payloads_is_given_back_as_well() {
     assert_eq!(timer.turn(), Ok(0));
     if takes_pages_back() {
         assert!(held() < 16 << 20, "{} of {full} bytes are held", held());
+    }
+}
+
+#[test]
+fn memory_of_a_loops_large_payloads_is_given_back_after_a_clear() {
+    let _alone = crate::alone();
+    let settings = Settings::new().clock(ManualClock::new());
+    let mut timer = settings.build_with_waker::<[u8; 4096]>(|| ()).unwrap();
+    for _ in 0..10_000 {
+        timer.schedule(Time::ZERO, HOUR, [1; 4096]).unwrap();
+    }
+    let poll_all = |timer: &mut EventLoopTimer<_>| while timer.poll(Time::ZERO, |_| ()).more {};
+    poll_all(&mut timer);
+    let full = timer.held_bytes();
+    timer.clear();
+    poll_all(&mut timer);
+    if takes_pages_back() {
+        let held = timer.held_bytes();
+        assert!(held < full / 2, "{held} of {full}");
     }
 }
 
