@@ -406,7 +406,7 @@ impl Driver {
         self.log.clear();
         self.due.clear();
         (self.due_next, self.ahead) = (0, 0);
-        self.deferred.entries.clear();
+        self.deferred = Deferred::default();
         self.bound.stop();
     }
 

@@ -131,6 +131,22 @@ fn entries_that_wait_for_the_next_poll_are_among_the_held_bytes() {
     assert!(grown >= MANY * size_of::<Entry>(), "{grown} bytes more");
 }
 
+#[test]
+fn a_clear_in_a_handler_gives_back_what_that_has_scheduled_for_now() {
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    timer.schedule(Time::ZERO, Duration::ZERO, 0).unwrap();
+    timer.poll_with(Time::ZERO, |timer, _| {
+        for n in 0..300_000 {
+            timer.schedule(Time::ZERO, Duration::ZERO, n).unwrap();
+        }
+        timer.clear();
+    });
+    while timer.poll(Time::ZERO, |_| ()).more {}
+    timer.shrink_to_fit();
+    let held = timer.held_bytes();
+    assert!(held < 1 << 20, "{held} bytes");
+}
+
 /// Entries of a backlog and those in time lie in one list, which has its room from the beginning.
 #[test]
 fn a_burst_after_as_many_timers_fires_without_an_allocation() {
