@@ -14,6 +14,7 @@ use crate::engine::settings::Drive;
 use crate::engine::shutdown::Shutdown;
 use crate::sync::atomic::Ordering;
 use crate::sync::lock::{Mutex, MutexGuard};
+use crate::sync::slot;
 use crate::sync::thread;
 use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
 use std::sync::{Arc, PoisonError};
@@ -173,6 +174,7 @@ impl<T: Send + 'static> Inner<T> {
         let (hooks, seat) = (&engine.hooks, &engine.seats[number]);
         let inside = seat.enter();
         worker::pin(&shard);
+        slot::with(|slot| engine.router.set_home(slot, number));
         hooks::tell("the start hook", hooks.worker_start.as_ref(), &number);
         drop(inside);
         let tell_stop = || hooks::tell("the stop hook", hooks.worker_stop.as_ref(), &number);

@@ -9,7 +9,6 @@ use crate::park::parker::ParkEnd;
 use crate::shard::PinState;
 use crate::shard::Turn;
 use crate::sync::atomic::Ordering;
-use crate::sync::slot;
 use crate::time::Time;
 use std::time::Duration;
 
@@ -22,7 +21,6 @@ const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 /// Drives the shard until the engine ends, or until a `DrivenShard` claims it, which it tells. The caller closes the
 /// shard, also if this panics.
 pub(super) fn drive<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
-    slot::with(|slot| inner.router.set_home(slot, shard.shard));
     wake_up(shard);
     let seat = &*inner.seats[shard.shard];
     // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
