@@ -34,7 +34,7 @@ pub struct Expired<T> {
     pub deadline: Time,
     /// How long after `deadline` the handler is called; if the timer was due at once, with the part of that tick that
     /// was over when it was scheduled. The clock is read once per turn and once every 64 timers of a turn, so slow
-    /// handlers of up to 63 other timers, and wakers of 32, may be missing from it; with
+    /// handlers of up to 63 other timers, and wakers of 256, may be missing from it; with
     /// [`Builder::on_slow_handler`](crate::Builder::on_slow_handler) it is read for each.
     pub lateness: Duration,
     /// The shard it fired on.
