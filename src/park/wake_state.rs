@@ -58,6 +58,8 @@ struct Words {
     calling: AtomicU64,
     /// The last sleep for which a producer's wake call has returned, and not failed.
     called: AtomicU64,
+    /// The earliest tick of which `inbox_due` knew when a turn was requested; `NOTHING` if none was, or of none.
+    due_at_request: AtomicU64,
 }
 
 impl WakeState {
@@ -80,6 +82,7 @@ impl WakeState {
     fn of_mode(mode: u32) -> Self {
         let words = Words {
             inbox_due: AtomicU64::new(NOTHING),
+            due_at_request: AtomicU64::new(NOTHING),
             mode: AtomicU32::new(mode),
             ..Words::default()
         };
@@ -167,7 +170,23 @@ impl WakeState {
     fn lower(&self, tick: u64) -> bool {
         // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees
         // the message behind it [P8]. Acquire is for the second producer; no model needs it.
-        self.words.inbox_due.fetch_min(tick, Ordering::AcqRel) > tick
+        let before = self.words.inbox_due.fetch_min(tick, Ordering::AcqRel);
+        if tick == 0 && before > 0 {
+            // ORDERING: Relaxed: a figure for reports.
+            self.words.due_at_request.store(before, Ordering::Relaxed);
+        }
+        before > tick
+    }
+
+    /// Returns the earliest tick among unread messages, as far as it was known before a turn was requested, for reports;
+    /// `u64::MAX` for none.
+    pub(crate) fn known_inbox_due(&self) -> u64 {
+        match self.inbox_due() {
+            // It asks for a turn, and is no deadline.
+            // ORDERING: Relaxed: a figure for reports.
+            0 => self.words.due_at_request.load(Ordering::Relaxed),
+            due => due,
+        }
     }
 
     /// Returns, to the owner, the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.

@@ -226,11 +226,7 @@ impl<T> ShardHandle<T> {
             return u64::MAX;
         }
         let next = self.counters.next_tick();
-        match self.wake_state.inbox_due() {
-            // It asks for a turn, and is no deadline.
-            0 => next,
-            due => due.min(next),
-        }
+        next.min(self.wake_state.known_inbox_due())
     }
 
     /// Returns the number of owned handles made and not dropped. Exact once no more are made; before that it may be

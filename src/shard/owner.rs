@@ -183,6 +183,11 @@ impl<T> Owner<T> {
         self.report();
         let next = if more { now } else { self.next_tick() };
         if more {
+            // Of messages that are left unread only the earliest of the turn is known, which stays.
+            if !self.draining {
+                let left = self.driver.next_deadline();
+                self.handle.counters.set_next_tick(left.unwrap_or(u64::MAX));
+            }
             self.driver.resume();
             self.handle.counters.cut_short.add(1);
         } else {

@@ -22,6 +22,23 @@ fn any_run_of_operations_fires_what_the_model_says() {
     holds(1024, 2048, engine_manual::check);
 }
 
+/// Also when so many messages have come that their owner was asked to look at them.
+#[test]
+fn the_lag_counts_from_the_oldest_of_any_number_of_messages() {
+    let at = Setup::by_hand();
+    let (timer, _fired) = at.recording();
+    for count in [1_000, 40_000] {
+        for id in 0..count {
+            timer.schedule_key(ms(1), id).unwrap();
+        }
+        at.clock.advance(ms(100));
+        assert_eq!(timer.stats().lag(), ms(99), "{count} timers");
+        at.wait_idle(&timer);
+        assert_eq!(timer.stats().lag(), Duration::ZERO);
+    }
+    timer.stop().unwrap();
+}
+
 /// Makes the owner file everything that lies in the inbox.
 fn file_all(at: &Setup, timer: &Timer<u64>) {
     timer.schedule(Duration::ZERO, u64::MAX).unwrap();

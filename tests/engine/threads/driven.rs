@@ -11,9 +11,28 @@ use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    DrivenShard, EngineState, Expired, IdleStrategy, ScheduleErrorKind, Shutdown, StartError,
-    Timer, TimerTask, TurnError, WeakTimer,
+    Budget, DrivenShard, EngineState, Expired, IdleStrategy, ScheduleErrorKind, Shutdown,
+    StartError, Timer, TimerTask, TurnError, WeakTimer,
 };
+
+/// Each turn leaves one timer behind, which is due just now.
+#[test]
+fn the_lag_is_that_of_the_oldest_timer_although_each_turn_is_cut_short() {
+    let at = Setup::with_workers();
+    let (timer, fired) = recording(at.builder().budget(Budget::new().fire(1)));
+    let mut shard = timer.drive_shard(0).unwrap();
+    timer.schedule_key(ms(1), 0).unwrap();
+    for id in 1..=200 {
+        timer.schedule_key(ms(1), id).unwrap();
+        at.clock.advance(ms(1));
+        let turned = shard.turn(Waker::noop());
+        assert_eq!(turned, Ok(Some(Duration::ZERO)));
+    }
+    assert!(fired.len() > 190);
+    let lag = timer.stats().lag();
+    assert!(lag < ms(10), "{lag:?}");
+    timer.stop().unwrap();
+}
 
 /// Counts its calls, and unparks a thread.
 struct Bell(AtomicUsize, std::thread::Thread);
