@@ -210,6 +210,10 @@ impl Drop for RuntimesTask {
     fn drop(&mut self) {
         let timer = engines().remove(&self.id);
         drop(timer);
+        // The thread that ran it, at least, keeps none of its memory.
+        let is_latest = |(of, _): &mut (Id, Timer)| *of == self.id;
+        let latest = LATEST.try_with(|latest| latest.try_borrow_mut().ok()?.take_if(is_latest));
+        drop(latest);
         // Before its shard goes to a worker. Its sleeps go on elsewhere, or their tasks end as well.
         crate::quietly(|| drop(self.timer.stop()));
     }

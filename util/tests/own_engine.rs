@@ -266,6 +266,41 @@ fn loops_over_what_is_ready_yield() {
     });
 }
 
+/// Its memory, too, goes from a thread that uses no runtime any more.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_thread_that_ran_a_runtime_keeps_no_memory_of_its_timers() {
+    const CHILD: &str = "TICKWHEEL_RUNTIMES_MEMORY";
+    if std::env::var_os(CHILD).is_none() {
+        let test = "the_thread_that_ran_a_runtime_keeps_no_memory_of_its_timers";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(CHILD, "1")
+            .status();
+        return assert!(child.unwrap().success());
+    }
+    let resident = || {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
+        4096 * pages
+    };
+    let run = |sleeps: usize| {
+        one_thread().block_on(async {
+            let mut all: Vec<_> = (0..sleeps).map(|_| sleep(HOUR)).collect();
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(
+                all.iter_mut()
+                    .all(|sleep| Pin::new(sleep).poll(&mut cx).is_pending())
+            );
+        });
+    };
+    run(1000);
+    let before = resident();
+    run(300_000);
+    let kept = resident().saturating_sub(before);
+    assert!(kept < 6 << 20, "{} KiB stay", kept / 1024);
+}
+
 /// How late the ticks of an interval of 10 s come, the first one left out, in virtual time.
 fn lateness(slack: Duration, behavior: MissedTickBehavior) -> Vec<Duration> {
     tickwheel_util::test::run(async move {
