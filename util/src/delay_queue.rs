@@ -85,7 +85,8 @@ use tickwheel::{
 /// * All calls are O(1) unless they say otherwise; none of them allocates but for a queue that grows.
 /// * The engine has one timer for the whole queue, while a task waits for it. An item that is inserted or moved in
 ///   front of all others moves that timer; the task is not woken for it.
-/// * The task is woken at the old deadline of an item that was the first of all and moved back, and waits again.
+/// * The task is woken at the old deadline of an item that was the first of all and moved back or was removed, and
+///   waits again.
 /// * A task that found the queue empty is woken by the next item, wherever it is inserted from; one that waits is woken
 ///   when the last item is taken away.
 /// * Dropping the queue drops its items.

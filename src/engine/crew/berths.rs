@@ -117,8 +117,8 @@ impl<S, U> Berths<S, U> {
         // ORDERING: Relaxed: one thread finds it unset, and tells nothing by it.
         if many > MANY_ENGINES && !WARNED.swap(true, Ordering::Relaxed) {
             contain::warn(format_args!(
-                "{many} timer engines are alive in this process; one is enough for a whole program: \
-                 share it by cloning the Timer"
+                "{many} timer engines are alive in this process; one is enough for a whole program, and for each \
+                 runtime that turns its own: share it by cloning the Timer"
             ));
         }
         let berth = |shard| Berth {

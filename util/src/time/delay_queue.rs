@@ -14,7 +14,7 @@ use tickwheel::RawKey;
 /// Items that come out when their time has come, with the calls of `tokio_util::time::DelayQueue`.
 ///
 /// A key stays stale for ever once its item has come out. The task is woken at the old deadline of an item that was the
-/// first of all and moved back, and waits again. With the feature `stream` this is a `Stream`.
+/// first of all and moved back or was removed, and waits again. With the feature `stream` this is a `Stream`.
 ///
 /// ```
 /// use std::future::poll_fn;
