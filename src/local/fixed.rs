@@ -46,7 +46,8 @@ use core::time::Duration;
 ///
 /// Never early, every timer ends exactly once, stale keys are harmless. Timers fire in the order in which
 /// they were scheduled, or rescheduled last: a timer behind very many waits for all of them. A `now` that
-/// goes back makes timers late, nothing else: a timer is never due before one that was scheduled earlier.
+/// goes back makes timers late, nothing else: a timer is never due before one that was scheduled earlier, even if that
+/// one has ended. So a `now` that is far ahead of the others makes all later timers late.
 ///
 /// Operations are O(1) and allocate only while the number of timers grows. An ended or moved timer leaves nothing
 /// behind.

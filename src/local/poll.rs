@@ -29,8 +29,8 @@ impl<T> LocalTimer<T> {
     /// Like [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
     ///
     /// What a handler schedules fires in a later poll at the earliest, even if it is due already, so a
-    /// handler that schedules zero delays for ever starves no other timer; [`poll_timeout`](Self::poll_timeout)
-    /// then answers zero. A poll from inside a handler does nothing. A handler must not put another timer in the
+    /// handler that schedules zero delays from the present for ever starves no other timer, though one that schedules
+    /// into the past may; [`poll_timeout`](Self::poll_timeout) then answers zero. A poll from inside a handler does nothing. A handler must not put another timer in the
     /// place of this one: memory stays safe, but what the two timers do from then on is not specified.
     ///
     /// ```

@@ -308,9 +308,9 @@ impl<T> LocalTimer<T> {
         self.pending() == 0
     }
 
-    /// Returns when to poll next: the earliest pending deadline if no timer was cancelled or moved and the last poll
-    /// was not cut short, otherwise that or earlier, never later. `None` if nothing is pending, or only what
-    /// practically never fires.
+    /// Returns when to poll next: the earliest pending deadline if no timer was cancelled or moved, no fixed delay was
+    /// counted by a clock ([`poll_with_clock`](Self::poll_with_clock)) and the last poll was not cut short, otherwise
+    /// that or earlier, never later. `None` if nothing is pending, or only what practically never fires.
     ///
     /// Simulations jump: `while let Some(now) = timer.next_deadline()`. O(1), except after a poll that was
     /// cut short or whose handlers scheduled what is due already.
