@@ -73,13 +73,21 @@ mod http {
         let (mut client, stream) = sockets().await;
         let served = tokio::spawn(serve(stream, HyperTimer::on(timer.clone())));
         let (start, mut answer) = (Instant::now(), [0; 1024]);
+        let mut answered = start;
         while start.elapsed() < 3 * LIMIT {
-            client
-                .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-                .await
-                .unwrap();
-            let length = client.read(&mut answer).await.unwrap();
+            let asked = client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+            let length = match asked.await {
+                Ok(()) => client.read(&mut answer).await.unwrap_or(0),
+                Err(_) => 0,
+            };
+            if length == 0 && answered.elapsed() >= LIMIT {
+                println!(
+                    "skipped: this thread was held up for as long as an idle connection lives"
+                );
+                return;
+            }
             assert!(answer[..length].starts_with(b"HTTP/1.1 200"));
+            answered = Instant::now();
             tokio::time::sleep(LIMIT / 6).await;
         }
         let idle = Instant::now();
