@@ -415,8 +415,8 @@ impl Driver {
         self.wheel.held_bytes() + self.log.held_bytes() + deferred
     }
 
-    /// Returns whether the last tick has come, at which a shutdown fires everything. A periodic timer is due at no later
-    /// one: it stays without an entry, and the end of the shard returns it.
+    /// Returns whether the last tick has come, at which a shutdown fires everything. A periodic timer is due at no
+    /// later one: it stays without an entry, and the end of the shard returns it.
     pub(crate) fn is_at_last_tick(&self) -> bool {
         self.latest == u64::MAX
     }
@@ -425,8 +425,8 @@ impl Driver {
 /// The methods that a shard needs and a local timer does not.
 #[cfg(feature = "threads")]
 impl Driver {
-    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there: 0, which is
-    /// at once, while a sweep goes on, or if the owner `is_busy`; `u64::MAX` for never. O(1).
+    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there: 0,
+    /// which is at once, while a sweep goes on, or if the owner `is_busy`; `u64::MAX` for never. O(1).
     ///
     /// The owner is asked only within a turn and after one that it has [resumed](Self::resume).
     #[inline]
@@ -439,6 +439,18 @@ impl Driver {
             return 0;
         }
         self.earliest().unwrap_or(u64::MAX)
+    }
+
+    /// Returns the earliest deadline of what a turn that was cut short has left; of entries that wait for the next
+    /// turn, which may be very many, only that of the first counts. O(1).
+    pub(crate) fn left_by_turn(&self) -> Option<u64> {
+        let waiting = self.due[self.due_next..]
+            .iter()
+            .chain(self.deferred.entries.first());
+        waiting
+            .map(|entry| entry.deadline)
+            .chain(self.earliest())
+            .min()
     }
 
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows

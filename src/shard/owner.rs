@@ -185,7 +185,7 @@ impl<T> Owner<T> {
         if more {
             // Of messages that are left unread only the earliest of the turn is known, which stays.
             if !self.draining {
-                let left = self.driver.next_deadline();
+                let left = self.driver.left_by_turn();
                 self.handle.counters.set_next_tick(left.unwrap_or(u64::MAX));
             }
             self.driver.resume();

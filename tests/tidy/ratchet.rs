@@ -29,7 +29,7 @@ const LINES: &[(usize, &str)] = &[
         23,
         "ends told to sleeping tasks, wait_idle, spinning workers and subscribers",
     ),
-    (19, "a lag that stays true, and a cancel of all by a loop"),
+    (29, "a lag that stays true, and a cancel of all by a loop"),
     (
         67,
         "keys after a fork, sweeps that begin anew, chunks that are shared, numbers that come with their memory",
