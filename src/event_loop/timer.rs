@@ -307,9 +307,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 
     /// Returns when there is something to do next: never later than the earliest pending deadline. Earlier for a
     /// timer that was cancelled or pushed out, and [`Time::ZERO`], which is at once, for what waits for the next poll
-    /// only: the rest of a poll that ran out of budget, memory that polls sweep or give back piece by piece, what a handler
-    /// scheduled for now, a periodic timer that is being handled. `None` if nothing is left to look at, or only
-    /// what practically never fires. O(1).
+    /// only: the rest of a poll that ran out of budget, memory that polls sweep or give back piece by piece, what a
+    /// handler scheduled for now, a periodic timer that is being handled. `None` if nothing is left to look at, or
+    /// only what practically never fires. O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let next = self.rate.start_of(self.owner.next_tick());
@@ -318,12 +318,12 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 
     /// Returns how long the loop may sleep, `None` for ever; notifies that sleep to the remotes, if there are any.
     ///
-    /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that
-    /// schedules something earlier wakes the loop, be it made in between. Zero if something is due or was handed in just
-    /// now, or if [`next_deadline`](Self::next_deadline) says at once.
+    /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that schedules
+    /// something earlier wakes the loop, be it made in between. Zero if something is due or was handed in just now,
+    /// or if [`next_deadline`](Self::next_deadline) says at once.
     ///
-    /// The duration is exact. `mio`, from 1.2.1 on, rounds it up to what the system can wait for; a loop on plain `epoll`
-    /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
+    /// The duration is exact. `mio`, from 1.2.1 on, rounds it up to what the system can wait for; a loop on plain
+    /// `epoll` takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use = "the sleep has been announced: block for this long, then poll"]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
         // Before the look at the inbox: what a remote sent before it went is to be found there.

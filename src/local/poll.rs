@@ -30,8 +30,9 @@ impl<T> LocalTimer<T> {
     ///
     /// What a handler schedules fires in a later poll at the earliest, even if it is due already, so a
     /// handler that schedules zero delays from the present for ever starves no other timer, though one that schedules
-    /// into the past may; [`poll_timeout`](Self::poll_timeout) then answers zero. A poll from inside a handler does nothing. A handler must not put another timer in the
-    /// place of this one: memory stays safe, but what the two timers do from then on is not specified.
+    /// into the past may; [`poll_timeout`](Self::poll_timeout) then answers zero. A poll from inside a handler does
+    /// nothing. A handler must not put another timer in the place of this one: memory stays safe, but what the two
+    /// timers do from then on is not specified.
     ///
     /// ```
     /// use std::time::Duration;

@@ -323,8 +323,8 @@ impl<T> LocalTimer<T> {
         Some(next).filter(|next| *next < Time::MAX)
     }
 
-    /// Returns how long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due, or if
-    /// the next poll goes on with a sweep. O(1) as [`next_deadline`](Self::next_deadline).
+    /// Returns how long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due, or
+    /// if the next poll goes on with a sweep. O(1) as [`next_deadline`](Self::next_deadline).
     ///
     /// The duration is exact. `mio`, from 1.2.1 on, rounds it to what the system can wait for; a loop on plain `epoll`
     /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
