@@ -204,7 +204,7 @@ mod tests {
     use std::ptr::null;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{RawWaker, RawWakerVTable};
-    use tickwheel::{Builder, Clock, Pinning, Time};
+    use tickwheel::{Builder, Clock, Pinning, Time, TimerTask};
 
     /// An alarm that the runtime cannot set.
     struct Refused;
@@ -380,12 +380,19 @@ mod tests {
         assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true));
     }
 
-    #[test]
-    fn a_task_that_a_handler_of_another_shard_polls_goes_on() {
+    type Tasks = Arc<Vec<Mutex<Driving<TimerTask, ByHand>>>>;
+
+    /// An engine of two shards, and the tasks that turn them.
+    fn two_tasks() -> (Timer, Tasks) {
         let builder = Builder::new().shards(2).pinning(Pinning::Off);
         let timer = builder.build().unwrap();
-        let tasks = Driving::<_, ByHand>::all(&timer, Duration::ZERO).unwrap();
-        let tasks = Arc::new(tasks.into_iter().map(Mutex::new).collect::<Vec<_>>());
+        let tasks = Driving::all(&timer, Duration::ZERO).unwrap();
+        (timer, Arc::new(tasks.into_iter().map(Mutex::new).collect()))
+    }
+
+    #[test]
+    fn a_task_that_a_handler_of_another_shard_polls_goes_on() {
+        let (timer, tasks) = two_tasks();
         let wakes = Arc::<Wakes>::default();
         let poll_all = {
             let waker = Waker::from(Arc::clone(&wakes));
@@ -420,10 +427,7 @@ mod tests {
 
     #[test]
     fn an_executor_that_runs_inside_of_a_handler_comes_to_rest() {
-        let builder = Builder::new().shards(2).pinning(Pinning::Off);
-        let timer = builder.build().unwrap();
-        let tasks = Driving::<_, ByHand>::all(&timer, Duration::ZERO).unwrap();
-        let tasks = Arc::new(tasks.into_iter().map(Mutex::new).collect::<Vec<_>>());
+        let (timer, tasks) = two_tasks();
         let wakes = Arc::<Wakes>::default();
         let poll_all = {
             let waker = Waker::from(Arc::clone(&wakes));
