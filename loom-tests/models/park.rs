@@ -378,3 +378,27 @@ fn stop_or_sleep() {
         assert!(saw_it || shard.bell.rings() == 1, "slept through the stop");
     });
 }
+
+/// A report beside the next request for a turn tells no deadline from before the drain.
+#[test]
+fn request_or_report_behind_a_drain() {
+    explore_shard(bounded_when_quick(3), &[5], |shard| {
+        shard.push(0);
+        shard.wake(shard.wake_state.request_turn());
+        assert_eq!(shard.wake_state.known_inbox_due(), 5);
+        let is_drained = |shard: &Shard| shard.wake_state.inbox_due() == u64::MAX;
+        let requesting = spawn_with(shard, move |shard| {
+            if is_drained(shard) {
+                shard.wake(shard.wake_state.request_turn());
+            }
+        });
+        let reporting = spawn_with(shard, move |shard| {
+            if is_drained(shard) {
+                assert_eq!(shard.wake_state.known_inbox_due(), u64::MAX);
+            }
+        });
+        shard.wake_state.begin_drain();
+        requesting.join().unwrap();
+        reporting.join().unwrap();
+    });
+}

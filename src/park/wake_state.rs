@@ -58,7 +58,7 @@ struct Words {
     calling: AtomicU64,
     /// The last sleep for which a producer's wake call has returned, and not failed.
     called: AtomicU64,
-    /// The earliest tick of which `inbox_due` knew when a turn was requested; `NOTHING` if none was, or of none.
+    /// The earliest tick of unread messages where `inbox_due` is 0 and cannot tell; `NOTHING` for none. For reports.
     due_at_request: AtomicU64,
 }
 
@@ -97,7 +97,11 @@ impl WakeState {
     pub(crate) fn notify(&self, tick: u64) -> Announced {
         let closed = self.fence_after_push() & CLOSED != 0;
         // ORDERING: Relaxed, both: ordered by the fence.
-        let can_wait = tick >= self.words.inbox_due.load(Ordering::Relaxed);
+        let due = self.words.inbox_due.load(Ordering::Relaxed);
+        let can_wait = tick >= due;
+        if due == 0 {
+            self.note(tick);
+        }
         if can_wait && tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Relaxed) {
             return Announced {
                 wake: Wake::NotNeeded,
@@ -171,17 +175,27 @@ impl WakeState {
         // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees
         // the message behind it [P8]. Acquire is for the second producer; no model needs it.
         let before = self.words.inbox_due.fetch_min(tick, Ordering::AcqRel);
-        if tick == 0 && before > 0 {
-            // ORDERING: Relaxed: a figure for reports.
-            self.words.due_at_request.store(before, Ordering::Relaxed);
+        if tick == 0 {
+            self.note(before);
         }
         before > tick
     }
 
-    /// Returns the earliest tick among unread messages, as far as it was known before a turn was requested, for reports;
-    /// `u64::MAX` for none.
+    /// Notes the tick of an unread message, for reports, while a turn is requested.
+    #[cold]
+    fn note(&self, tick: u64) {
+        // 0 is a request, or a timer for the beginning of time, which is no figure either.
+        // ORDERING: Relaxed, both: a figure for reports.
+        if tick > 0 && tick < self.words.due_at_request.load(Ordering::Relaxed) {
+            self.words.due_at_request.fetch_min(tick, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the earliest tick among unread messages, for reports; `u64::MAX` for none.
     pub(crate) fn known_inbox_due(&self) -> u64 {
-        match self.inbox_due() {
+        // ORDERING: Acquire pairs with the Release in `begin_drain`: beside a request that came after it no tick from
+        // before it is found. [P29]
+        match self.words.inbox_due.load(Ordering::Acquire) {
             // It asks for a turn, and is no deadline.
             // ORDERING: Relaxed: a figure for reports.
             0 => self.words.due_at_request.load(Ordering::Relaxed),
@@ -210,8 +224,10 @@ impl WakeState {
     /// drain that follows; who pushes another one lowers the word anew.
     #[inline]
     pub(crate) fn begin_drain(&self) {
-        // ORDERING: Acquire pairs with `lower` [P8].
-        self.words.inbox_due.swap(NOTHING, Ordering::Acquire);
+        // ORDERING: Relaxed: published by the swap.
+        self.words.due_at_request.store(NOTHING, Ordering::Relaxed);
+        // ORDERING: Acquire pairs with `lower` [P8], Release with `known_inbox_due` [P29].
+        self.words.inbox_due.swap(NOTHING, Ordering::AcqRel);
         // ORDERING: Relaxed: the owner's own word.
         if self.words.mode.load(Ordering::Relaxed) & FULL == 0 {
             return fence::heavy();

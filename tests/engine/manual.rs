@@ -39,6 +39,28 @@ fn the_lag_counts_from_the_oldest_of_any_number_of_messages() {
     timer.stop().unwrap();
 }
 
+/// What has come before it does not hide what comes after.
+#[test]
+fn the_lag_counts_what_comes_after_a_turn_was_requested() {
+    let many = |timer: &Timer<u64>| {
+        (0..40_000).for_each(|id| _ = timer.schedule_key(HOUR, id).unwrap());
+    };
+    let driven = |timer: &Timer<u64>| drop(timer.drive_shard(0).unwrap());
+    let at_once = |timer: &Timer<u64>| _ = timer.schedule_key(Time::ZERO, 1).unwrap();
+    let requests: [&dyn Fn(&Timer<u64>); 3] = [&many, &driven, &at_once];
+    for (nth, request) in requests.into_iter().enumerate() {
+        let at = Setup::by_hand();
+        let (timer, _fired) = at.recording();
+        request(&timer);
+        timer.schedule_key(ms(1), 7).unwrap();
+        at.clock.advance(ms(100));
+        assert_eq!(timer.stats().lag(), ms(99), "request {nth}");
+        at.wait_idle(&timer);
+        assert_eq!(timer.stats().lag(), Duration::ZERO);
+        timer.stop().unwrap();
+    }
+}
+
 /// Makes the owner file everything that lies in the inbox.
 fn file_all(at: &Setup, timer: &Timer<u64>) {
     timer.schedule(Duration::ZERO, u64::MAX).unwrap();
