@@ -94,6 +94,8 @@ pub(crate) struct Trim {
     left: u64,
     /// Fewer nodes in use than this make another attempt worth while, though no other node has come into use.
     again_below: u64,
+    /// The last attempt ended early because other threads took fresh nodes.
+    was_interrupted: bool,
 }
 
 /// Returns whether three quarters of a few regions have no living timer: where living timers lie scattered, the work
@@ -155,6 +157,7 @@ impl Trim {
             end,
             in_use,
             left: resident,
+            was_interrupted: self.was_interrupted,
             ..Self::default()
         };
     }
@@ -171,21 +174,29 @@ impl Trim {
     ) -> bool {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
         let magazines = (nodes / CAPACITY).max(1);
-        let is_over = table.depot.end() > self.end.saturating_add(FRESH);
         match self.stage {
             Stage::Idle => {}
-            Stage::Gather | Stage::Release { .. } if is_over => self.stage = Stage::Sort,
-            Stage::Gather => self.gather(table, magazines),
+            Stage::Gather | Stage::Release { .. } if self.is_interrupted(table) => {
+                self.stage = Stage::Sort;
+            }
+            Stage::Gather => self.gather(table, magazines, in_use),
             Stage::Release { region } => self.release(table, region, nodes),
             Stage::Sort => self.sort(table, cache, magazines, in_use),
         }
         self.is_at_work()
     }
 
-    fn gather<T>(&mut self, table: &Table<T>, magazines: u32) {
+    /// Returns whether a burst goes on, or another one has come.
+    fn is_interrupted<T>(&self, table: &Table<T>) -> bool {
+        table.depot.end() > self.end.saturating_add(FRESH)
+    }
+
+    fn gather<T>(&mut self, table: &Table<T>, magazines: u32, in_use: impl FnOnce() -> u64) {
         let depot = &table.depot;
         for _ in 0..magazines {
             let Some(magazine) = depot.full.pop(&depot.magazines) else {
+                // Another burst may have the nodes that are missing, and be over soon.
+                self.in_use = self.in_use.max(in_use());
                 self.stage = Stage::Release {
                     region: self.first_to_release(table),
                 };
@@ -290,6 +301,13 @@ impl Trim {
                 let in_use = self.in_use.max(in_use());
                 self.again_below = in_use.div_ceil(if was_of_use { 2 } else { 16 });
                 (self.left, self.stage) = (left, Stage::Idle);
+                // Whatever came may be gone by now, so another attempt is made; but not again and again beside threads
+                // that take fresh nodes each time.
+                let is_interrupted = self.is_interrupted(table);
+                if is_interrupted && !self.was_interrupted {
+                    self.left = 0;
+                }
+                self.was_interrupted = is_interrupted;
                 return;
             };
             let Some(slot) = depot.magazines.get(magazine) else {

@@ -123,6 +123,34 @@ fn memory_of_a_loops_large_payloads_is_given_back_after_a_clear() {
     }
 }
 
+/// The second one is over before the memory of the first has been given back.
+#[test]
+fn a_short_burst_within_a_trim_keeps_no_memory() {
+    let _alone = crate::alone();
+    if !takes_pages_back() {
+        return;
+    }
+    let settings = Settings::new().clock(ManualClock::new());
+    let mut timer = settings.build_with_waker::<[u8; 4096]>(|| ()).unwrap();
+    let burst = |timer: &mut EventLoopTimer<_>, timers| {
+        (0..timers).for_each(|_| _ = timer.schedule(Time::ZERO, HOUR, [1; 4096]).unwrap());
+    };
+    let poll_all = |timer: &mut EventLoopTimer<_>| while timer.poll(Time::ZERO, |_| ()).more {};
+    burst(&mut timer, 10_000);
+    poll_all(&mut timer);
+    timer.clear();
+    let full = timer.held_bytes();
+    // Until the first region has gone, all other free nodes are in the owner's hands.
+    while timer.held_bytes() + (1 << 20) > full {
+        assert!(timer.poll(Time::ZERO, |_| ()).more);
+    }
+    burst(&mut timer, 5_500);
+    timer.clear();
+    (0..3).for_each(|_| poll_all(&mut timer));
+    let held = timer.held_bytes();
+    assert!(held < full / 2, "{held} of {full}");
+}
+
 #[cfg(target_os = "linux")]
 mod resident {
     use super::*;
