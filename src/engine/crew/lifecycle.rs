@@ -308,7 +308,9 @@ impl<T: Send + 'static> Inner<T> {
         if matches!(self.drive, Drive::Workers) {
             self.status.live_here();
             for shard in 0..self.seats.len() {
-                if !self.seats[shard].is_driven() {
+                // One of a start that failed half-way may be about to take back what a caller has released.
+                let has_worker = state.berths[shard].has_worker;
+                if !has_worker && !self.seats[shard].is_driven() {
                     self.spawn(&mut state, shard)?;
                 }
             }
