@@ -31,7 +31,9 @@ pub enum Shutdown {
     /// They fire when they are due, until this time by the engine's clock or until none is left; then the rest is
     /// returned. An engine that its caller turns fires what is due at the moment of the call.
     Drain {
-        /// When to give up.
+        /// When to give up. Workers look at the clock before each turn: what has not fired when it has come is returned,
+        /// even if it was due a moment before; and a turn that has begun goes on, to
+        /// [`Budget::fire`](crate::Budget::fire) timers.
         until: Time,
     },
 }

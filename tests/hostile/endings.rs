@@ -1,5 +1,6 @@
 //! How engines end: modes, time limits, and drops that wait for nobody.
 
+use crate::support::breakable::Breakable;
 use crate::support::setup::{HOUR, ms, recording, reflexive, secs, set_of, sorted, wait_until};
 use crate::{DRIVES, arm, one_shard};
 use std::cell::Cell;
@@ -232,6 +233,23 @@ fn a_drain_ends_with_its_last_timer() {
         assert!(timer.cancel(far).won());
         assert_eq!(timer.shutdown(mode, secs(20)), Ok(vec![]));
         assert_eq!(fired.ids(), [1]);
+    }
+}
+
+/// A cancel tells no worker, and the clock stands.
+#[test]
+fn a_drain_ends_with_its_last_timer_though_the_clock_stands() {
+    for idle in [IdleStrategy::Park].into_iter().chain(SPINNING) {
+        let builder = one_shard().idle(idle).clock(Breakable::default());
+        let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+        let far = timer.schedule_key(HOUR, 2).unwrap();
+        let mode = Shutdown::Drain { until: Time::MAX };
+        let cut_short = timer.shutdown(mode, ms(50));
+        assert_eq!(cut_short, Err(StopError::TimedOut { shards: 1 }));
+        assert!(timer.cancel(far).won());
+        let ended = timer.shutdown(mode, secs(20));
+        timer.stop().unwrap();
+        assert_eq!(ended, Ok(vec![]), "{idle:?}");
     }
 }
 

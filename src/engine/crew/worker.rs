@@ -101,18 +101,12 @@ fn rest<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, next: u64, phase: Engin
     match inner.idle {
         IdleStrategy::Park => park(inner, shard, next, phase),
         IdleStrategy::SpinThenPark { spin } => {
-            let spin = if phase == EnginePhase::Draining {
-                spin.min(DRAINING_SLEEP)
-            } else {
-                spin
-            };
             if !spin_for(inner, shard, until, spin, phase) && inner.source.now() < until {
                 park(inner, shard, next, phase);
             }
         }
         IdleStrategy::BusySpin => {
-            // Bounded, so that the end of a drain is seen even if no producer calls.
-            spin_for(inner, shard, until, Duration::from_millis(1), phase);
+            spin_for(inner, shard, until, Duration::MAX, phase);
         }
     }
 }
@@ -129,7 +123,8 @@ fn answer_requests<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>) -> bool {
     std::mem::replace(&mut shard.idle_seen, seen) == seen
 }
 
-/// Spins until `until`, or for `spin` if that is less; true if before that the inbox called or `phase` was over.
+/// Spins until `until`, or for `spin` if that is less; true if before that the inbox called, or `phase` or its drain was
+/// over.
 fn spin_for<T>(
     inner: &Inner<T>,
     shard: &mut ShardWorker<T>,
@@ -144,8 +139,11 @@ fn spin_for<T>(
         if now >= until {
             break;
         }
-        // A stop requests a turn only after it has ended the shards that have no thread.
-        called = is_called_soon(shard, inner.rate.current(now)) || inner.status.phase() != phase;
+        // A stop requests a turn only after it has ended the shards that have no thread, and who cancels the last timer
+        // of a drain requests none.
+        called = is_called_soon(shard, inner.rate.current(now))
+            || inner.status.phase() != phase
+            || phase == EnginePhase::Draining && is_drained(inner, shard);
     }
     called
 }
