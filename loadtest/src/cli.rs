@@ -8,6 +8,7 @@ use crate::failure::{BREACH, Failure, NOTHING};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::options::{EngineOptions, LoadOptions, ReplayOptions, Results, ServerOptions};
+use crate::progress::say;
 use crate::report::model::Setting;
 use crate::report::outputs::Outputs;
 use crate::{replay, run, server};
@@ -63,7 +64,7 @@ pub fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     dispatch(&cli, &matches).unwrap_or_else(|failure| {
-        eprintln!("error: {failure}");
+        say(&format!("error: {failure}"));
         failure.exit_code()
     })
 }
@@ -90,7 +91,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     report.notes.extend(busy);
     match outputs.deliver(&report) {
         // A verdict that is not ok outranks a report that could not be written.
-        Err(failure) if report.word() != "ok" => eprintln!("error: {failure}"),
+        Err(failure) if report.word() != "ok" => say(&format!("error: {failure}")),
         delivered => delivered?,
     }
     Ok(match report.word() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::Failure;
+use crate::progress::say;
 
 /// A shared "please end" flag.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +21,7 @@ impl Interrupt {
                 std::process::exit(130);
             }
             raised.raise();
-            eprintln!("\nending early; the verdict follows (once more to abort)");
+            say("\nending early; the verdict follows (once more to abort)");
         })
         .map_err(|error| Failure::System(format!("cannot listen for Ctrl-C: {error}")))?;
         Ok(flag)
@@ -37,5 +38,14 @@ impl Interrupt {
     pub(crate) fn is_raised(&self) -> bool {
         // ORDERING: Relaxed, for the reason given in `raise`.
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Raises a flag when it is dropped, by a panic as well.
+pub(crate) struct RaisedAtEnd<'a>(pub(crate) &'a Interrupt);
+
+impl Drop for RaisedAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.raise();
     }
 }

@@ -15,6 +15,11 @@
 //! * `options` (of each command, as typed), `delays`, `machine`, `findings`, `numbers`, `progress`, `interrupt`,
 //!   `failure` - the ground that all of them share
 
+#![deny(
+    clippy::print_stderr,
+    reason = "it panics where nobody reads the error output; use `progress::say`"
+)]
+
 mod cli;
 mod delays;
 mod driver;

@@ -1,6 +1,6 @@
 //! What a person sees while something takes long: a live line on a terminal, plain lines elsewhere.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
@@ -68,8 +68,13 @@ impl Progress {
     pub(crate) fn phase(&mut self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_owned()),
-            None if !self.quiet => eprintln!("{text}"),
+            None if !self.quiet => say(text),
             None => {}
         }
     }
+}
+
+/// A line on the error output; a reader that has gone away is no reason to fail.
+pub(crate) fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }

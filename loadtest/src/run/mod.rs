@@ -13,7 +13,7 @@ use tickwheel::{Key, TimerHandle, TimerTask};
 use self::producer::{Live, Producer, ProducerEnd};
 use crate::driver::{Grip, Payload, returned_tickets};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, RaisedAtEnd};
 use crate::ledger::{Ledger, LedgerClock, Ticket};
 use crate::machine;
 use crate::measure::{Meter, Sample};
@@ -151,12 +151,13 @@ impl Part<'_> {
         meter.begin();
 
         let (unfired, ends) = thread::scope(|scope| {
+            // The scope waits for the producers, so that an error or a panic in this closure has to end them, too.
+            let halting = RaisedAtEnd(&halt);
             let mut threads = Vec::new();
             for (number, producer) in producers.into_iter().enumerate() {
                 let name = thread::Builder::new().name(format!("producer-{number}"));
                 let thread = name.spawn_scoped(scope, || producer.run(&halt));
                 threads.push(thread.map_err(|error| {
-                    halt.raise();
                     Failure::System(format!("cannot start producer {number}: {error}"))
                 })?);
             }
@@ -177,7 +178,7 @@ impl Part<'_> {
             // The producers are still at it: a stop that races with schedule and cancel is the hard case.
             progress.phase("stopping the engine under load");
             let unfired = timer.stop();
-            halt.raise();
+            drop(halting);
             let ends = threads.into_iter().map(|thread| {
                 thread
                     .join()

@@ -21,7 +21,7 @@ use crate::machine;
 use crate::measure::{Meter, Sample};
 use crate::numbers::count;
 use crate::options::ServerOptions;
-use crate::progress::Progress;
+use crate::progress::{Progress, say};
 use crate::report::model::{Distribution, Figure, Phase, Report, Timeline, Unit, Verdict};
 
 /// Runs server and clients and judges the server.
@@ -32,7 +32,9 @@ pub(crate) fn run(
 ) -> Result<Report, Failure> {
     let mut options = options.clone();
     let shortage = fit(&mut options);
-    shortage.iter().for_each(|note| eprintln!("note: {note}"));
+    if let Some(note) = &shortage {
+        say(&format!("note: {note}"));
+    }
     let length = options.duration + options.idle_timeout;
     let mut meter = Meter::new(length);
     let mut progress = Progress::new(length.as_millis() as u64, quiet);

@@ -284,6 +284,33 @@ fn files_that_are_one_are_refused_before_the_run() {
     sound(&folder, "--duration 100ms --quiet");
 }
 
+/// Every write to `/dev/full` fails, as to a pipe whose reader has gone away.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_output_that_takes_nothing_is_no_reason_to_fail() {
+    let folder = folder();
+    write(&folder, "small.csv", RECORDING);
+    for run in [
+        "--duration 300ms --rate 1k",
+        "replay small.csv --fast",
+        "server --connections 20 --duration 2s --idle-timeout 500ms",
+    ] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut bounded = std::process::Command::new("timeout");
+        bounded
+            .args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_loadtest")])
+            .args(run.split_whitespace())
+            .arg("--no-report")
+            .current_dir(&folder)
+            .stderr(full);
+        let (out, _) = super::said(&mut bounded, 0);
+        assert!(out.contains("verdict: OK"), "{out}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_run_with_its_full_verdict() {
