@@ -5,7 +5,7 @@
 mod producer;
 
 use std::collections::HashMap;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use tickwheel::{Key, TimerHandle, TimerTask};
@@ -166,7 +166,11 @@ impl Part<'_> {
                 let scheduled = sum(|live| live.scheduled.get());
                 [scheduled, sum(|live| live.cancelled.get()), ledger.fired()]
             };
-            while meter.elapsed_s() < self.duration.as_secs_f64() && !interrupt.is_raised() {
+            // Before the stop a producer ends only by an error, which its join returns.
+            while meter.elapsed_s() < self.duration.as_secs_f64()
+                && !interrupt.is_raised()
+                && !threads.iter().any(ScopedJoinHandle::is_finished)
+            {
                 let at_s = meter.elapsed_s();
                 if meter.is_due(at_s) {
                     meter.take(at_s, counts());

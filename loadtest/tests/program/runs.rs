@@ -231,6 +231,20 @@ fn what_no_memory_has_room_for_is_refused_before_the_run() {
     }
 }
 
+/// The stacks of 1024 workers need 2 GiB. The first schedule starts them, in a producer.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_engine_that_gets_no_thread_ends_the_run_at_once() {
+    let run = "--shards 1024 --producers 1 --rate 1k --duration 60s --no-report";
+    let begun = std::time::Instant::now();
+    let (_, err) = ends_under(&folder(), "-v 1500000", run, 3);
+    assert!(err.contains("error: no thread for shard "), "{err}");
+    assert!(
+        begun.elapsed().as_secs() < 45,
+        "it waited for the whole run"
+    );
+}
+
 #[test]
 fn a_file_that_cannot_be_written_is_found_before_the_run() {
     let folder = folder();
