@@ -15,7 +15,7 @@ use crate::machine;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadOptions {
     /// How long to run
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = duration)]
     pub(crate) duration: Duration,
     /// Threads that schedule and cancel
     #[arg(long, default_value_t = machine::cores(), value_parser = number(1024), value_name = "N")]
@@ -61,7 +61,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long)]
     pub(crate) fast: bool,
     /// Time to go on after the last line before the engine is stopped
-    #[arg(long, default_value = "0s", value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
     pub(crate) linger: Duration,
 }
 
@@ -74,10 +74,10 @@ pub(crate) struct ServerOptions {
     #[arg(long, default_value = "2000", value_parser = number(25_000), value_name = "N")]
     pub(crate) connections: usize,
     /// How long they are held once all are open; then all fall silent and the server has to close every one
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = duration)]
     pub(crate) duration: Duration,
     /// How late a connection may be closed before it counts as forgotten
-    #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = "5s", value_parser = duration, value_name = "DURATION")]
     pub(crate) grace: Duration,
     /// Silence after which the server has to close a connection
     #[arg(long, default_value = "2s", value_parser = idle_timeout, value_name = "DURATION")]
@@ -86,7 +86,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, default_value_t = machine::cores(), value_parser = number(1024), value_name = "N")]
     pub(crate) loops: usize,
     /// Tell the server another idle timeout than the one it is judged by, to see the verdict at work
-    #[arg(long, hide = true, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, hide = true, value_parser = duration, value_name = "DURATION")]
     pub(crate) tell_server: Option<Duration>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct EngineOptions {
     #[arg(long, default_value_t = machine::cores(), value_parser = number(1024), value_name = "N")]
     pub(crate) shards: usize,
     /// The engine's unit of time, such as 50us
-    #[arg(long, default_value = "1ms", value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
     pub(crate) tick: Duration,
     /// hierarchical, hashed or hashed:512 (buckets)
     #[arg(long, default_value = "hierarchical", value_parser = wheel, value_name = "WHEEL")]
@@ -194,10 +194,19 @@ fn pace(text: &str) -> Result<Pace, &'static str> {
     }
 }
 
+/// At most `1y`, so that a few of them can be added to a point in time.
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text).map_err(|error| error.to_string())?;
+    let is_short = duration <= Duration::from_secs(31_557_600);
+    is_short
+        .then_some(duration)
+        .ok_or_else(|| "too long; use a year or less".to_owned())
+}
+
 /// Below 100 ms the gaps between two messages of a client would be as short as the delays that an ordinary scheduler
 /// causes.
 fn idle_timeout(text: &str) -> Result<Duration, String> {
-    let timeout = parse_duration(text).map_err(|error| error.to_string())?;
+    let timeout = duration(text)?;
     let is_long = timeout >= Duration::from_millis(100);
     is_long
         .then_some(timeout)

@@ -201,6 +201,18 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
             "buckets is 0; choose 1 to 65536",
         ),
         ("--tick 1ns --duration 1s", "tick is 1ns; choose 1us to 1h"),
+        (
+            "server --connections 10 --duration 500000000000y",
+            "use a year or less",
+        ),
+        (
+            "server --connections 10 --duration 1s --idle-timeout 500000000000y",
+            "use a year or less",
+        ),
+        (
+            "server --connections 10 --duration 1s --grace 500000000000y",
+            "use a year or less",
+        ),
         ("replay no-such-file.csv", "no-such-file.csv"),
         ("--no-such-option", "--help"),
     ] {
