@@ -25,7 +25,7 @@ use crate::{replay, run, server};
     args_conflicts_with_subcommands = true,
     after_help = "Exit codes: 0 verdict ok, 1 breach, 2 bad options or input file (nothing was run), 3 the \
                   system refused something, 4 ended before anything began.\n\
-                  Ctrl-C ends a run early with its full verdict; a second Ctrl-C aborts."
+                  Ctrl-C or SIGTERM ends a run early with its full verdict; a second one aborts."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -75,7 +75,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Some(Command::Replay { replay, .. }) => Some(replay.file.as_path()),
         _ => cli.load.record.as_deref(),
     };
-    let interrupt = Interrupt::on_ctrl_c()?;
+    let interrupt = Interrupt::on_signal()?;
     let outputs = Outputs::open(&cli.results, workload)?;
     let busy = machine::busy_note();
     let quiet = cli.results.quiet;

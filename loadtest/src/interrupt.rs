@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one asks for an early end with a full verdict, the second one aborts.
+//! Ctrl-C and SIGTERM: the first one asks for an early end with a full verdict, the second one aborts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,8 @@ use crate::progress::say;
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// A flag that Ctrl-C (and a termination signal) raises. May be installed once per process.
-    pub(crate) fn on_ctrl_c() -> Result<Self, Failure> {
+    /// A flag that Ctrl-C and SIGTERM raise. May be installed once per process.
+    pub(crate) fn on_signal() -> Result<Self, Failure> {
         let flag = Self::default();
         let raised = flag.clone();
         ctrlc::set_handler(move || {
@@ -24,7 +24,19 @@ impl Interrupt {
             say("\nending early; the verdict follows (once more to abort)");
         })
         .map_err(|error| Failure::System(format!("cannot listen for Ctrl-C: {error}")))?;
+        #[cfg(unix)]
+        flag.raise_on_sigterm()
+            .map_err(|error| Failure::System(format!("cannot listen for SIGTERM: {error}")))?;
         Ok(flag)
+    }
+
+    #[cfg(unix)]
+    fn raise_on_sigterm(&self) -> std::io::Result<()> {
+        use signal_hook::{consts::SIGTERM, flag};
+        // The one that finds the flag raised; as shells write "ended by SIGTERM".
+        flag::register_conditional_shutdown(SIGTERM, 143, self.0.clone())?;
+        flag::register(SIGTERM, self.0.clone())?;
+        Ok(())
     }
 
     /// Asks for the end.

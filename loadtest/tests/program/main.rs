@@ -78,10 +78,10 @@ fn assert_page(folder: &TempDir, charts: usize) {
     );
 }
 
-/// The first Ctrl-C, sent once the run has told of its progress, ends it early, and everything is judged and written
-/// all the same: the exit code, and what `out.json` says.
+/// The first Ctrl-C or another signal, sent once the run has told of its progress, ends it early, and everything is
+/// judged and written all the same: the exit code, and what `out.json` says.
 #[cfg(unix)]
-fn interrupted(folder: &TempDir, arguments: &str) -> (Option<i32>, Value) {
+fn interrupted(folder: &TempDir, signal: &str, arguments: &str) -> (Option<i32>, Value) {
     use std::io::{BufRead as _, Read as _};
     use std::process::Stdio;
 
@@ -95,7 +95,7 @@ fn interrupted(folder: &TempDir, arguments: &str) -> (Option<i32>, Value) {
     let mut err = String::new();
     told.read_line(&mut err).expect("progress");
     let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
+        .args([signal, &child.id().to_string()])
         .status();
     assert!(sent.expect("kill runs").success());
     told.read_to_string(&mut err).expect("the rest");

@@ -339,10 +339,29 @@ fn an_error_output_that_takes_nothing_is_no_reason_to_fail() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_a_run_with_its_full_verdict() {
-    let (code, json) = interrupted(&folder(), "--duration 1h --json out.json --rate 10k");
-    assert_eq!(code, Some(0));
-    assert_sound(&json);
+fn ctrl_c_and_sigterm_end_a_run_with_its_full_verdict() {
+    for signal in ["-INT", "-TERM"] {
+        let run = "--duration 1h --json out.json --rate 10k";
+        let (code, json) = interrupted(&folder(), signal, run);
+        assert_eq!(code, Some(0));
+        assert_sound(&json);
+    }
+}
+
+/// `nohup` ignores SIGHUP and runs the program.
+#[cfg(unix)]
+#[test]
+fn a_hangup_that_the_caller_ignores_stays_ignored() {
+    let folder = folder();
+    let mut shell = std::process::Command::new("sh");
+    let run = "trap '' HUP; (sleep 0.5; kill -HUP $$) & \
+               exec \"$0\" --duration 1s --rate 1k --json out.json --no-report";
+    shell
+        .args(["-c", run, env!("CARGO_BIN_EXE_loadtest")])
+        .current_dir(&folder);
+    super::said(&mut shell, 0);
+    let json = json(&folder, "out.json");
+    assert_eq!(json["interrupted"], false);
 }
 
 /// What ends before its first timer has shown nothing: that is no OK.
@@ -355,7 +374,7 @@ fn ctrl_c_before_the_first_timer_is_not_ok() {
         "late.csv",
         "time_us,op,id,delay_us\n3600000000,schedule,1,5\n",
     );
-    let (code, json) = interrupted(&folder, "replay late.csv --json out.json");
+    let (code, json) = interrupted(&folder, "-INT", "replay late.csv --json out.json");
     assert_eq!((code, number(&json, "accepted")), (Some(4), 0));
     assert_eq!(json["verdict"], "nothing was run");
     let page = std::fs::read_to_string(folder.path().join("tickwheel-report.html")).unwrap();

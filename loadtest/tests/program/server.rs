@@ -75,7 +75,7 @@ fn a_low_file_limit_is_named_and_used_up() {
 #[test]
 fn ctrl_c_ends_a_run_with_its_verdict() {
     let run = "server --connections 60 --duration 1h --idle-timeout 500ms --json out.json";
-    let (code, json) = interrupted(&folder(), run);
+    let (code, json) = interrupted(&folder(), "-INT", run);
     assert_eq!(code, Some(0));
     assert_sound(&json);
 }
