@@ -54,12 +54,15 @@ fn installed() -> &'static Path {
             word.push(value);
             word
         };
-        run(Command::new("make")
-            .args(["-C", env!("CARGO_MANIFEST_DIR"), "install", "PROFILE=dev"])
-            .arg("PREFIX=/usr")
-            .arg(set("DESTDIR", &root))
-            .arg(set("TARGET", &target))
-            .arg(set("CARGO", &env!("CARGO"))));
+        // Root, who installs, may have no cargo.
+        for (goal, cargo) in [("all", env!("CARGO")), ("install", "false")] {
+            run(Command::new("make")
+                .args(["-C", env!("CARGO_MANIFEST_DIR"), goal, "PROFILE=dev"])
+                .arg("PREFIX=/usr")
+                .arg(set("DESTDIR", &root))
+                .arg(set("TARGET", &target))
+                .arg(set("CARGO", &cargo)));
+        }
         root
     })
 }
