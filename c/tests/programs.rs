@@ -146,7 +146,8 @@ fn judge_server(command: &mut Command) {
     let address = line.trim().rsplit(' ').next().unwrap();
     let connect = || TcpStream::connect(address).unwrap_or_else(|error| panic!("{line}: {error}"));
     drop(connect());
-    let (mut silent, since) = (connect(), Instant::now());
+    let since = Instant::now();
+    let mut silent = connect();
     let mut talking = connect();
     let mut last = Instant::now();
     for message in [b"first ", b"second"] {
