@@ -19,8 +19,9 @@
 // (a foreign key is taken for an own one with a probability of 2^-46). All bits zero is no key.
 //
 // Firing. A timer of a tw_timer or a tw_remote may fire before the call that schedules it returns, and before its key is
-// written: the key must not lie in what the callback frees, and the callback has expired->key. TW_ERROR_GONE does not
-// say that a callback is over: that of a tw_timer may run in another thread, or be about to.
+// written: the key must not lie in what the callback frees, and the callback has expired->key. TW_ERROR_GONE of
+// a tw_timer or a tw_remote does not say that a callback is over: it may run in a worker or in the loop's thread, or be
+// about to.
 //
 // Callbacks must return: no longjmp, no C++ exception, no pthread_exit and no cancellation may leave them, or the process
 // ends. A thread that may be cancelled disables that in callbacks, tw_wake included, that call write, close or the like.
