@@ -23,6 +23,10 @@
 // a tw_timer or a tw_remote does not say that a callback is over: it may run in a worker or in the loop's thread, or be
 // about to.
 //
+// Periods. A callback that schedules again makes a periodic timer. Keep the time of the next beat yourself, add the period
+// to it, and schedule for next > now ? next - now : 0. To count from expired->deadline, or from the call, drifts: both
+// add up what was rounded.
+//
 // Callbacks must return: no longjmp, no C++ exception, no pthread_exit and no cancellation may leave them, or the process
 // ends. A thread that may be cancelled disables that in callbacks, tw_wake included, that call write, close or the like.
 //
@@ -129,7 +133,8 @@ typedef struct {
   void *data;
   // Its key, which names nothing any more.
   tw_key key;
-  // When it was due: the time asked for, rounded up to a tick.
+  // When it was due: the time asked for, rounded up to a tick. If it was due at once, the beginning of the tick in
+  // which it was scheduled, or of an earlier one.
   uint64_t deadline;
   // How long after its deadline it is called.
   uint64_t lateness;

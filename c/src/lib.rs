@@ -212,7 +212,8 @@ pub struct tw_expired {
     pub data: *mut c_void,
     /// Its key, which names nothing any more.
     pub key: tw_key,
-    /// When it was due: the time asked for, rounded up to a tick.
+    /// When it was due: the time asked for, rounded up to a tick. If it was due at once, the beginning of the tick in
+    /// which it was scheduled, or of an earlier one.
     pub deadline: u64,
     /// How long after its deadline it is called.
     pub lateness: u64,

@@ -211,6 +211,55 @@ static void workers(void) {
   GETS(OK, tw_timer_free(engine.timer));
 }
 
+// The periodic timer of the README: on a loop, which is told the time, and on an engine.
+#define PERIOD 1500000ull
+
+struct beat {
+  uint64_t next; // when it is due, not rounded
+  uint64_t last, shortest; // the last deadline, and the shortest distance of two
+  atomic_int beats;
+};
+
+static void beat_of_loop(void *timers, const tw_expired *expired) {
+  struct beat *beat = expired->data;
+  GETS(OK, tw_loop_schedule(timers, beat->next, PERIOD, beat, NULL));
+  beat->next += PERIOD;
+  atomic_fetch_add(&beat->beats, 1);
+}
+
+static void beat_of_worker(void *ctx, const tw_expired *expired) {
+  struct engine *engine = ctx;
+  struct beat *beat = expired->data;
+  uint64_t now = tw_now();
+  beat->next += PERIOD;
+  if (beat->beats > 0 && expired->deadline - beat->last < beat->shortest) {
+    beat->shortest = expired->deadline - beat->last;
+  }
+  beat->last = expired->deadline;
+  if (atomic_fetch_add(&beat->beats, 1) < 20) {
+    GETS(OK, tw_timer_schedule(engine->timer, beat->next > now ? beat->next - now : 0, beat, NULL));
+  }
+}
+
+static void beats(void) {
+  tw_options options = {.shards = 1, .unpinned = 1};
+  struct timespec pause = {.tv_nsec = 1000000};
+  struct beat on_loop = {.next = PERIOD}, on_worker = {.next = tw_now(), .shortest = UINT64_MAX};
+  struct engine engine = {0};
+  tw_loop *timers;
+  GETS(OK, tw_loop_new(NULL, &timers));
+  GETS(OK, tw_loop_schedule(timers, 0, PERIOD, &on_loop, NULL));
+  for (uint64_t ms = 1; ms <= 300; ms++) GETS(OK, tw_loop_poll(timers, ms * 1000000, beat_of_loop, timers, NULL));
+  EXPECT(on_loop.beats == 200);
+  GETS(OK, tw_loop_free(timers));
+
+  GETS(OK, tw_timer_new(&options, beat_of_worker, &engine, &engine.timer));
+  GETS(OK, tw_timer_schedule(engine.timer, 0, &on_worker, NULL));
+  while (atomic_load(&on_worker.beats) <= 20) nanosleep(&pause, NULL);
+  EXPECT(on_worker.shortest < 2000000); // ticks of 1 ms: one period that is rounded up is 2 ms
+  GETS(OK, tw_timer_free(engine.timer));
+}
+
 int main(void) {
   tw_options three = {.max_pending = 3};
   tw_loop *alone, *shared, *other;
@@ -224,5 +273,6 @@ int main(void) {
   GETS(OK, tw_loop_free(other));
   remotes();
   workers();
+  beats();
   printf("all as expected\n");
 }
