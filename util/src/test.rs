@@ -291,7 +291,8 @@ impl TestClock {
 
 impl Drop for TestClock {
     fn drop(&mut self) {
-        CLOCK.set(None);
+        // A thread that ends has no thread-locals any more.
+        let _ = CLOCK.try_with(RefCell::take);
         replace_shared(self.before.take());
     }
 }

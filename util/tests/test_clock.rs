@@ -1,9 +1,10 @@
 //! Virtual time for code that calls the free functions, on any executor of one thread.
 
 use smol::channel::bounded;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{Elapsed, Time, interval, sleep, sleep_until, timeout};
@@ -332,6 +333,23 @@ fn a_thread_local_that_outlives_the_others_may_ask_for_the_time() {
         LATE.set(Some(Asks));
         // Those of the test clock are made later, and so they end earlier.
         test::run(async { drop(Asks) });
+    });
+    thread.join().unwrap();
+}
+
+/// A panic there would end the process.
+#[test]
+fn a_test_clock_may_end_with_a_thread_local() {
+    type Kept = Option<Pin<Box<dyn Future<Output = ()>>>>;
+    thread_local!(static KEPT: RefCell<Kept> = const { RefCell::new(None) });
+    let thread = std::thread::spawn(|| {
+        KEPT.set(Some(Box::pin(test::paused(pending()))));
+        KEPT.with_borrow_mut(|kept| {
+            let kept = kept.as_mut().unwrap().as_mut();
+            // The thread-locals of the test clock are made by this, and so they end earlier.
+            let polled = kept.poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+        });
     });
     thread.join().unwrap();
 }
