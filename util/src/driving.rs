@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -89,7 +90,7 @@ impl<T: Send + 'static, A: Alarm> Driving<T, A> {
     }
 }
 
-/// When a shard is turned that could not be turned inside of another one's handler.
+/// When a shard is turned that could not be turned inside of another one's handler, or whose task could not be woken.
 const SOON: Duration = Duration::from_millis(1);
 
 impl<T: Send + 'static, A: Alarm> Turner<T, A> {
@@ -150,9 +151,24 @@ impl<T: Send + 'static, A: Alarm> Turner<T, A> {
         let task = (again || !goes_on).then(|| Arc::clone(&turning.task));
         drop(turning);
         drop(left);
-        if let Some(task) = task {
-            task.wake();
+        let Some(task) = task else { return };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.wake())) {
+            self.leave_to_alarm();
+            resume_unwind(panic);
         }
+    }
+
+    /// Has the alarm turn the shard once more. The executor may not know that its task was woken, and no producer calls
+    /// a shard that has announced no sleep.
+    fn leave_to_alarm(self: &Arc<Self>) {
+        let Some((shard, mut alarm)) = self.lock().shard.take() else {
+            return;
+        };
+        let this = Waker::from(Arc::clone(self));
+        let mut cx = Context::from_waker(&this);
+        while alarm.set(SOON).is_ok() && alarm.poll(&mut cx).is_ready() {}
+        // If the task is gone meanwhile, the alarm's turn gives the shard to a worker.
+        self.lock().shard = Some((shard, alarm));
     }
 }
 
@@ -321,8 +337,9 @@ mod tests {
     }
 
     thread_local! {
-        /// What the clone of a `moody` waker does, and what the drop of one does.
+        /// What the clone of a `moody` waker does, what its wake does, and what the drop of one does.
         static CLONES: Cell<fn()> = const { Cell::new(|| ()) };
+        static CALLS: Cell<fn()> = const { Cell::new(|| ()) };
         static DROPS: Cell<fn()> = const { Cell::new(|| ()) };
     }
 
@@ -333,8 +350,8 @@ mod tests {
                 CLONES.get()();
                 RawWaker::new(null(), &VTABLE)
             },
-            |_| (),
-            |_| (),
+            |_| CALLS.get()(),
+            |_| CALLS.get()(),
             |_| DROPS.replace(|| ())(),
         );
         // SAFETY: the table's functions do not look at the data.
@@ -359,6 +376,36 @@ mod tests {
         timer.stop().unwrap();
         let polled = Pin::new(&mut task).poll(&mut cx);
         assert_eq!(polled, Poll::Ready(TurnError::Stopped), "it would hang");
+    }
+
+    #[test]
+    fn a_wake_that_panics_leaves_the_next_turn_to_the_alarm() {
+        let clock = Millis::default();
+        let builder = Builder::new().shards(1).pinning(Pinning::Off);
+        let timer = builder.clock(clock.clone()).build().unwrap();
+        let mut task = Driving::<_, ByHand>::all(&timer, Duration::ZERO)
+            .unwrap()
+            .remove(0);
+        let (tell, told) = std::sync::mpsc::channel();
+        let again = timer.clone();
+        let first = move || {
+            let second = move || tell.send(()).unwrap();
+            again.run_after(Duration::ZERO, second).unwrap();
+        };
+        timer.run_after(Duration::from_millis(1), first).unwrap();
+        let waker = moody();
+        let mut cx = Context::from_waker(&waker);
+        assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
+        SET.take();
+        clock.0.store(20, Ordering::SeqCst);
+        CALLS.set(|| panic!("the waker's wake"));
+        go_off();
+        CALLS.set(|| ());
+        assert!(told.try_recv().is_err(), "it is due in the next turn");
+        assert_eq!(SET.take(), [SOON], "it would never be turned again");
+        go_off();
+        assert_eq!(told.try_recv(), Ok(()));
+        timer.stop().unwrap();
     }
 
     #[test]
