@@ -22,7 +22,8 @@
 //! * An [`Instant`] of the standard library keeps the machine's time. As a deadline it counts by its
 //!   distance from the machine's present.
 //! * A `Timer` of your own, and other threads (workers of a runtime, `spawn_blocking`), keep the machine's time. Nor
-//!   does virtual time wait for them, or for sockets, while a timer is pending.
+//!   does virtual time wait for them, or for sockets, while a timer is pending, or was cancelled and its deadline lies
+//!   ahead: time jumps there, too.
 
 use crate::notify::Notify;
 use std::cell::{Cell, RefCell};
@@ -40,7 +41,7 @@ use tickwheel::{
 /// Runs a future to its end on this thread, in virtual time.
 ///
 /// Time jumps only when the future waits, with everything in it. Without a pending timer it waits for a wake from
-/// another thread.
+/// another thread, once time has jumped to the deadlines of those that were cancelled.
 ///
 /// # Panics
 ///
