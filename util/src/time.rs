@@ -34,8 +34,8 @@
 //! which the runtime turns, so that a timer that fires costs no switch between threads; the engine goes with the
 //! runtime. What is made in a runtime and outlives it goes on by the process's engine; but requests and bodies of the
 //! layers of this crate end with the runtime, as if their time were over. The module `tokio` says what a runtime needs,
-//! and when timers wait. Elsewhere, on smol for example, which cannot be asked for "the" executor: the process's, which
-//! has workers.
+//! when timers wait, and which threads keep the engine's memory. Elsewhere, on smol for example, which cannot be asked
+//! for "the" executor: the process's, which has workers.
 //!
 //! # Tasks that never wait
 //!

@@ -17,6 +17,9 @@
 //!   task goes on to block its thread.
 //! * From its first sleep on a runtime has one task more, which ends with the runtime: `num_alive_tasks` of its metrics
 //!   counts that task, too.
+//! * A thread that has slept in a runtime keeps the memory of its engine until it sleeps in another one, or ends: the
+//!   thread in `block_on` of a multi-threaded runtime, for example. That of a current-thread runtime keeps none if it
+//!   also drops the runtime.
 //! * When the runtime shuts down, or a task is aborted, the workers of an engine of yours take over. Nothing is lost.
 
 #[cfg(feature = "test-util")]
@@ -210,7 +213,7 @@ impl Drop for RuntimesTask {
     fn drop(&mut self) {
         let timer = engines().remove(&self.id);
         drop(timer);
-        // The thread that ran it, at least, keeps none of its memory.
+        // This thread keeps none of its memory: the one that ran the runtime, or a worker.
         let is_latest = |(of, _): &mut (Id, Timer)| *of == self.id;
         let latest = LATEST.try_with(|latest| latest.try_borrow_mut().ok()?.take_if(is_latest));
         drop(latest);
