@@ -23,11 +23,13 @@ use tickwheel::{Timer, TimerTask, TurnError};
 
 /// Returns a task for each shard of an engine, which turns it in place of its worker, to be spawned at once.
 ///
-/// A task ends when the engine is stopped; dropping it gives the shard back to a worker.
+/// A task ends when the engine is stopped; dropping it gives the shard back to a worker. The call waits for the handler
+/// that a worker runs, so that handler must not wait for the calling task.
 ///
 /// # Errors
 ///
-/// If another task drives a shard, or if the engine is stopped. Then no shard is driven.
+/// If another task drives a shard, if the engine is stopped, or if the call comes from one of its handlers. Then no shard
+/// is driven.
 pub fn drive<T: Send + 'static>(
     timer: &Timer<T>,
 ) -> io::Result<Vec<impl Future<Output = TurnError> + Send + use<T>>> {

@@ -7,7 +7,7 @@
 //! | [`timeout`], [`timeout_at`], [`Timeout`] | a `timeout` that is over before its first poll says so in the next one |
 //! | [`interval`], [`interval_at`], [`Interval`], [`MissedTickBehavior`] | nothing |
 //! | [`Instant`] | nothing |
-//! | [`error::Elapsed`] | also converts into an `io::Error` of the kind `TimedOut`, as tokio's does; `error::Error`, which no call returns, is missing |
+//! | [`error::Elapsed`] | its text; also converts into an `io::Error` of the kind `TimedOut`, as tokio's does; `error::Error`, which no call returns, is missing |
 //! | `pause`, `advance`, `resume` (feature `test-util`) | a jump is exact to the millisecond from the pause on; a sleep that is reset inside of another paused runtime may end 1 ms late; time jumps also to the deadline of a sleep that was dropped before |
 //! | [`DelayQueue`] of `tokio-util` | a key is never used again; [`peek`](DelayQueue::peek) may name another item than the next |
 //!
@@ -22,8 +22,8 @@
 //!   1 ms: of 100 000 sleeps over 2 s, the p99 was 1.10 ms late, tokio's 2.05.
 //! * Timeouts of a second or more have a slack of a thousandth, at most 10 ms, so that they share more wake-ups; sleeps
 //!   and ticks have none.
-//! * Making, arming and dropping a sleep takes no lock. It costs 92 ns of CPU where tokio's costs 161; with two threads
-//!   at once 63 and 360.
+//! * Making, arming and dropping a sleep takes no lock, except for a thread's first one in another runtime than before.
+//!   It costs 92 ns of CPU where tokio's costs 161; with two threads at once 63 and 360.
 //!
 //! (By the process's engine with workers: commit 1ec11eb, AMD EPYC with 2 cores, 2026-11-24, in
 //! `docs/performance/comparison.md`.)

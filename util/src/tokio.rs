@@ -48,12 +48,13 @@ use {
 
 /// Spawns a task for each shard of an engine, which turns it in place of its worker.
 ///
-/// A task ends when the engine is stopped; aborting it gives the shard back to a worker.
+/// A task ends when the engine is stopped; aborting it gives the shard back to a worker. The call waits for the handler
+/// that a worker runs, so that handler must not wait for the calling task.
 ///
 /// # Errors
 ///
-/// If the calling thread is outside of a runtime, if another runtime drives a shard, if the engine is stopped, or if
-/// the system refuses a timer. Then no shard is driven.
+/// If the calling thread is outside of a runtime, if another runtime drives a shard, if the engine is stopped, if the
+/// call comes from one of its handlers, or if the system refuses a timer. Then no shard is driven.
 ///
 /// # Panics
 ///
