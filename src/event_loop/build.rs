@@ -21,6 +21,9 @@ impl Settings {
         registry: &mio::Registry,
         token: mio::Token,
     ) -> Result<EventLoopTimer<T>, BuildError> {
+        // Checked first: a poll that has given its one waker away has no other for the corrected call.
+        self.check()?;
+        AnyWheel::new(self.wheel)?;
         // With debug assertions `mio` panics on a poll that has, or had, a waker.
         let waker = match contain::call(|| mio::Waker::new(registry, token)) {
             Ok(Ok(waker)) => Arc::new(waker),

@@ -4,7 +4,9 @@ use mio::{Poll, Token, Waker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind, Settings};
+use tickwheel::{
+    Budget, BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind, Settings, WheelKind,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -25,6 +27,23 @@ fn a_poll_that_has_a_waker_refuses_another_without_a_panic() {
         );
     }
     drop(first);
+}
+
+/// With debug assertions, `mio` refuses the second waker of a poll even if the first is gone.
+#[test]
+fn a_setting_out_of_range_takes_no_waker_from_the_poll() {
+    let poll = Poll::new().unwrap();
+    let build = |settings: Settings| settings.build_with_mio::<u64>(poll.registry(), Token(0));
+    for settings in [
+        Settings::new().tick(Duration::ZERO),
+        Settings::new().max_pending(0),
+        Settings::new().budget(Budget::new().fire(0)),
+        Settings::new().wheel(WheelKind::Hashed { buckets: 0 }),
+    ] {
+        let error = build(settings).err().unwrap();
+        assert!(!matches!(error, BuildError::Waker { .. }), "{error}");
+    }
+    assert!(build(Settings::new()).is_ok());
 }
 
 #[test]
