@@ -281,17 +281,19 @@ impl<T: Send + 'static> EventLoopTimer<T> {
 
     /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        let cancelled = self.owner.cancel_all().into_iter();
-        let rate = &self.rate;
-        let unfired = cancelled.map(|(key, tick, payload)| Unfired::new(payload, key, tick, rate));
-        Drain(unfired.collect::<Vec<_>>().into_iter())
+        let (mut unfired, rate) = (Vec::new(), self.rate);
+        self.owner.cancel_all(|key, tick, payload| {
+            unfired.push(Unfired::new(payload, key, tick, &rate));
+        });
+        Drain(unfired.into_iter())
     }
 
     /// Drops all pending timers. O(peak number of timers).
     ///
     /// A payload's destructor that panics is logged, and the rest is dropped.
     pub fn clear(&mut self) {
-        drop(self.drain());
+        self.owner
+            .cancel_all(|_, _, payload| contain::drop_payload(payload));
     }
 
     /// Makes room for `timers` more nodes, as far as there is memory. The memory is mapped and used up by and by.

@@ -339,13 +339,18 @@ impl<T> Table<T> {
     /// Returns the keys and deadlines of the timers that are pending now. O(peak number of timers).
     pub(crate) fn pending_keys(&self) -> Vec<(Key<T>, u64)> {
         let mut keys = Vec::new();
+        self.for_each_pending(|key, tick| keys.push((key, tick)));
+        keys
+    }
+
+    /// Calls `visit` with the keys and deadlines of the timers that are pending now. O(peak number of timers).
+    pub(crate) fn for_each_pending(&self, mut visit: impl FnMut(Key<T>, u64)) {
         self.nodes.for_each(self.depot.end(), |index, node| {
-            let state = node.state.load();
-            if let Some(tick) = self.deadline_of(index, state.generation()) {
-                keys.push((self.key(index, state.generation()), tick));
+            let generation = node.state.load().generation();
+            if let Some(tick) = self.deadline_of(index, generation) {
+                visit(self.key(index, generation), tick);
             }
         });
-        keys
     }
 
     /// Makes room for `timers` nodes that were never used, as far as there is memory.

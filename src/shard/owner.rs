@@ -268,13 +268,15 @@ impl<T> Owner<T> {
         Some(payload)
     }
 
-    /// Cancels the timers that are pending now: their keys, ticks and payloads, in no particular order. O(peak number of
-    /// timers).
-    pub(crate) fn cancel_all(&mut self) -> Vec<(Key<T>, u64, T)> {
-        let pending = self.handle.table.pending_keys().into_iter();
-        pending
-            .filter_map(|(key, tick)| Some((key, tick, self.cancel(key)?)))
-            .collect()
+    /// Cancels the timers that are pending now and gives their keys, ticks and payloads to `take`, in no particular
+    /// order. O(peak number of timers).
+    pub(crate) fn cancel_all(&mut self, mut take: impl FnMut(Key<T>, u64, T)) {
+        let handle = Arc::clone(&self.handle);
+        handle.table.for_each_pending(|key, tick| {
+            if let Some(payload) = self.cancel(key) {
+                take(key, tick, payload);
+            }
+        });
     }
 
     /// Sweeps if there are too many zombies, so that the bound holds for loops, too, that seldom turn.

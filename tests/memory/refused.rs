@@ -585,6 +585,18 @@ fn calls_that_return_no_error_need_no_memory() {
     assert_eq!(refusing_from(256, || closures.turn()), Ok(40));
 }
 
+#[test]
+fn a_loop_is_cleared_without_memory() {
+    if in_a_process_of_its_own(a_loop_is_cleared_without_memory, &[]) {
+        return;
+    }
+    let settings = Settings::new().clock(ManualClock::new());
+    let mut timer = settings.build_with_waker(|| ()).unwrap();
+    (0..MOST).for_each(|n| _ = timer.schedule(Time::ZERO, DELAY, n).unwrap());
+    refusing_from(BLOCK, || timer.clear());
+    assert!(timer.is_empty());
+}
+
 /// Less than the stack of a thread.
 const NO_THREAD: usize = 64 * 1024;
 
