@@ -68,7 +68,9 @@ impl Deferred {
     fn insert_some(&mut self, wheel: &mut impl Wheel) {
         self.entries.drain(..).for_each(|entry| wheel.insert(entry));
         // What one turn with very many of them took goes back.
-        self.entries.shrink_to(ZOMBIE_FLOOR as usize);
+        if self.entries.capacity() > ZOMBIE_FLOOR as usize {
+            self.entries = Vec::new();
+        }
         self.limit = ZOMBIE_FLOOR as usize;
     }
 

@@ -91,10 +91,8 @@ unsafe impl GlobalAlloc for Obedient {
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // No allocator needs memory to take some back.
-        if size <= layout.size() {
-            enter();
-        } else if !obey(size) {
+        // Of a smaller size, too: an allocator without a `realloc` of its own makes a copy.
+        if !obey(size) {
             return std::ptr::null_mut();
         }
         // SAFETY: as in `dealloc`; the caller's promise about `layout` and `size` is passed on.
@@ -129,6 +127,14 @@ pub(crate) fn refusing_from<R>(bytes: usize, what: impl FnOnce() -> R) -> R {
     refuse_from(bytes);
     let result = what();
     refuse_from(usize::MAX);
+    result
+}
+
+/// Like [`refusing_from`], where the process may map what it wants.
+pub(crate) fn refusing_pieces_from<R>(bytes: usize, what: impl FnOnce() -> R) -> R {
+    REFUSED_FROM.set(bytes);
+    let result = what();
+    REFUSED_FROM.set(usize::MAX);
     result
 }
 

@@ -6,7 +6,7 @@
 //! Each test has a process of its own: the limit on mappings is the process's, and while one test refuses memory, no
 //! other test's thread may begin.
 
-use crate::allocator::refusing_from;
+use crate::allocator::{refusing_from, refusing_pieces_from};
 use crate::children::in_a_process_of_its_own;
 use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
@@ -595,6 +595,23 @@ fn a_loop_is_cleared_without_memory() {
     (0..MOST).for_each(|n| _ = timer.schedule(Time::ZERO, DELAY, n).unwrap());
     refusing_from(BLOCK, || timer.clear());
     assert!(timer.is_empty());
+}
+
+/// What a handler has scheduled for now leaves a list behind, which the next poll gives back.
+#[test]
+fn a_poll_after_many_zero_delays_needs_no_large_piece() {
+    if in_a_process_of_its_own(a_poll_after_many_zero_delays_needs_no_large_piece, &[]) {
+        return;
+    }
+    let zero_delay = |timer: &mut LocalTimer<_>| timer.schedule(Time::ZERO, Duration::ZERO, ());
+    let mut timer = LocalTimer::new(ms(1)).unwrap();
+    zero_delay(&mut timer).unwrap();
+    timer.poll_with(Time::ZERO, |timer, _| {
+        (0..40_000).for_each(|_| _ = zero_delay(timer).unwrap());
+    });
+    // A segment of the wheel has 64 KiB.
+    let polled = refusing_pieces_from(128 * 1024, || timer.poll(Time::ZERO, |_| ()));
+    assert!(polled.fired > 0);
 }
 
 /// Less than the stack of a thread.
