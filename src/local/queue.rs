@@ -2,6 +2,7 @@
 //!
 //! The links lie beside the table's nodes, by the same numbers.
 
+use super::table::shrink_to_fit;
 use alloc::vec::Vec;
 
 /// No node: the neighbour of the first and of the last one.
@@ -128,7 +129,7 @@ impl Queue {
     /// Gives up the links of nodes from this one on, none of which is in the queue.
     pub(super) fn shrink_to(&mut self, nodes: usize) {
         self.links.truncate(nodes);
-        self.links.shrink_to_fit();
+        shrink_to_fit(&mut self.links);
     }
 
     /// Returns of how many nodes there is room for the links.

@@ -193,7 +193,7 @@ impl<T> Table<T> {
         self.after_growth(before);
     }
 
-    /// Asks for huge pages, if the nodes have moved to a larger place: they are looked at in random order.
+    /// Asks for huge pages, if the nodes have moved to another place: they are looked at in random order.
     fn after_growth(&self, before: usize) {
         if self.nodes.capacity() > before {
             #[cfg(feature = "threads")]
@@ -217,7 +217,9 @@ impl<T> Table<T> {
                 }
             }
         }
-        self.nodes.shrink_to_fit();
+        if shrink_to_fit(&mut self.nodes) {
+            self.after_growth(0);
+        }
     }
 
     /// Adds a free node; false if there is no memory.
@@ -433,6 +435,19 @@ impl<T> TimerStore for Table<T> {
     }
 }
 
+/// Moves `values` to a place without room for more, if there is memory for it; whether they have moved.
+///
+/// `Vec::shrink_to_fit` ends the process where the allocator needs memory to give some back and has none.
+pub(super) fn shrink_to_fit<V>(values: &mut Vec<V>) -> bool {
+    let mut fitting = Vec::new();
+    let moves = values.len() < values.capacity() && fitting.try_reserve_exact(values.len()).is_ok();
+    if moves {
+        fitting.append(values);
+        *values = fitting;
+    }
+    moves
+}
+
 #[cfg(all(test, feature = "threads", target_os = "linux", not(tickwheel_loom)))]
 mod tests {
     use super::*;
@@ -443,7 +458,11 @@ mod tests {
         let (mut grown, mut reserved) = (Table::<u64>::new(None), Table::<u64>::new(None));
         (0..200_000).for_each(|n| assert!(grown.arm(n, n).is_ok()));
         reserved.reserve(200_000);
-        for table in [grown, reserved] {
+        let mut shrunk = Table::<u64>::new(None);
+        (0..200_000).for_each(|n| assert!(shrunk.arm(n, n).is_ok()));
+        shrunk.shrink_to_fit();
+        assert_eq!(shrunk.nodes.len(), shrunk.nodes.capacity());
+        for table in [grown, reserved, shrunk] {
             assert_ne!(prefers_huge(table.nodes.as_ptr().cast()), Some(false));
         }
     }

@@ -614,6 +614,33 @@ fn a_poll_after_many_zero_delays_needs_no_large_piece() {
     assert!(polled.fired > 0);
 }
 
+/// An allocator may need memory for a smaller copy.
+#[test]
+fn giving_memory_back_needs_none() {
+    if in_a_process_of_its_own(giving_memory_back_needs_none, &[]) {
+        return;
+    }
+    let mut local = LocalTimer::new(ms(1)).unwrap();
+    let mut fixed = Settings::new().build_fixed(DELAY).unwrap();
+    let keys = (0..MOST).map(|n| local.schedule(Time::ZERO, DELAY, n).unwrap());
+    let keys: Vec<_> = keys.collect();
+    (0..MOST).for_each(|n| _ = fixed.schedule(Time::ZERO, n).unwrap());
+    let (kept, rest) = keys.split_at(MOST as usize / 2);
+    rest.iter()
+        .for_each(|key| assert!(local.cancel(*key).won()));
+    let held = (local.held_bytes(), fixed.held_bytes());
+    refusing_from(BLOCK, || {
+        local.shrink_to_fit();
+        fixed.shrink_to_fit();
+    });
+    assert!(kept.iter().all(|key| local.is_pending(*key)));
+    local.shrink_to_fit();
+    fixed.shrink_to_fit();
+    assert!(local.held_bytes() < held.0 && fixed.held_bytes() < held.1);
+    fire_all(&mut local, kept.len());
+    fire_all(&mut fixed, MOST as usize);
+}
+
 /// Less than the stack of a thread.
 const NO_THREAD: usize = 64 * 1024;
 
