@@ -117,10 +117,11 @@ impl Recorder {
 
 /// Durations, counted by their length: how late timers fired, how long handlers ran.
 ///
-/// Lateness is the time from a timer's deadline to the start of its handler, by the clock as it was read last, up to
-/// some three hundred calls before: see [`Expired::lateness`](crate::Expired::lateness). Values are grouped in
-/// buckets whose edges lie at most 12.5 % apart, from 1 ns up to 73 minutes; longer ones share a bucket. Percentiles
-/// are upper edges: never below what was counted, and never above the largest value seen.
+/// Lateness is the time from a timer's deadline to the start of its handler, by the clock as it was read last: up to
+/// some three hundred calls before in an engine, before the poll in a loop. See
+/// [`Expired::lateness`](crate::Expired::lateness). Values are grouped in buckets whose edges lie at most 12.5 % apart,
+/// from 1 ns up to 73 minutes; longer ones share a bucket. Percentiles are upper edges: never below what was counted,
+/// and never above the largest value seen.
 ///
 /// A snapshot is plain data, about 2.6 KiB; an empty one holds no memory. Taken from a live engine
 /// it only grows: [`since`](Self::since) is what came between two of them.
