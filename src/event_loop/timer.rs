@@ -324,7 +324,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// something earlier wakes the loop, be it made in between. Zero if something is due or was handed in just now,
     /// or if [`next_deadline`](Self::next_deadline) says at once.
     ///
-    /// The duration is exact. `mio`, from 1.2.1 on, rounds it up to what the system can wait for; a loop on plain
+    /// The duration is exact. On Linux `mio`, from 1.2.1 on, rounds it to what the system can wait for. macOS refuses
+    /// more than 10^8 seconds: a loop there that may have such a timer alone sleeps a day at most. A loop on plain
     /// `epoll` takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use = "the sleep has been announced: block for this long, then poll"]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {

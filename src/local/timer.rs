@@ -326,8 +326,9 @@ impl<T> LocalTimer<T> {
     /// Returns how long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due, or
     /// if the next poll goes on with a sweep. O(1) as [`next_deadline`](Self::next_deadline).
     ///
-    /// The duration is exact. `mio`, from 1.2.1 on, rounds it to what the system can wait for; a loop on plain `epoll`
-    /// takes [`poll_timeout_ms`](Self::poll_timeout_ms).
+    /// The duration is exact. On Linux `mio`, from 1.2.1 on, rounds it to what the system can wait for. macOS refuses
+    /// more than 10^8 seconds: a loop there that may have such a timer alone sleeps a day at most. A loop on plain
+    /// `epoll` takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
         if self.driver.is_sweeping() {
