@@ -32,7 +32,7 @@ fn random() -> u64 {
 }
 
 /// Returns what no other process has, nor this one after another start: its number, and the time.
-#[cfg(all(unix, feature = "std"))]
+#[cfg(all(any(unix, windows), feature = "std"))]
 fn of_process() -> u64 {
     use std::time::SystemTime;
     let time = SystemTime::UNIX_EPOCH
@@ -41,8 +41,8 @@ fn of_process() -> u64 {
     time ^ u64::from(std::process::id()) << 32
 }
 
-/// There are no forks here.
-#[cfg(not(all(unix, feature = "std")))]
+/// Nothing tells one process from another here.
+#[cfg(not(all(any(unix, windows), feature = "std")))]
 const fn of_process() -> u64 {
     0
 }
