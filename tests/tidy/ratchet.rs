@@ -37,6 +37,7 @@ const LINES: &[(usize, &str)] = &[
     (12, "a lag of what comes after a turn was requested"),
     (8, "another trim after one that a burst interrupted"),
     (8, "a loop that does not sleep while a sweep goes on"),
+    (22, "memory given back where there is none for a copy"),
 ];
 
 #[test]
