@@ -3,7 +3,7 @@
 //! so a job can arrive twice, with the same id.
 
 use std::collections::HashMap;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use crate::error::{Result, StoreError};
 use crate::job::{FARTHEST, MOST_PARTITIONS, Queue};
+use crate::link::CHECK;
 use crate::settings::Settings;
 use crate::store::{Delivery, Nack, Receipt, Store, Taken};
 use crate::units::lock;
@@ -37,6 +39,7 @@ struct News {
     /// Partitions in which jobs may be ready.
     maybe: Vec<AtomicBool>,
     changed: Notify,
+    next_sweep: Mutex<Instant>,
     /// A request without permits was refused.
     is_limited: AtomicBool,
 }
@@ -48,6 +51,7 @@ impl News {
                 .map(|_| AtomicBool::new(true))
                 .collect(),
             changed: Notify::new(),
+            next_sweep: Mutex::new(Instant::now() + SWEEP),
             is_limited: AtomicBool::new(false),
         }
     }
@@ -59,6 +63,27 @@ impl News {
             .iter()
             .for_each(|flag| flag.store(true, Ordering::Relaxed));
         self.changed.notify_one();
+    }
+
+    /// Has all partitions asked if that is due; when it is due next. Those that wait do this themselves, because the task
+    /// that hears may hang, or stand still with its runtime.
+    fn sweep(&self) -> Instant {
+        let mut next = lock(&self.next_sweep);
+        let now = Instant::now();
+        if now >= *next {
+            *next = now + SWEEP;
+            self.all();
+        }
+        *next
+    }
+
+    /// Waits until there is news, or it is `wake`.
+    async fn wait(&self, mut changed: Pin<&mut Notified<'_>>, wake: Instant) {
+        let mut has_changed = false;
+        while !has_changed && Instant::now() < wake {
+            let till = self.sweep().min(wake);
+            has_changed = timeout_at(till.into(), changed.as_mut()).await.is_ok();
+        }
     }
 
     fn one(&self, partition: u16) {
@@ -159,6 +184,7 @@ impl Inbox {
         let news = self.board.of(queue);
         let most = most.clamp(1, MOST);
         loop {
+            news.sweep();
             let (arrived, again) = self.take_now(&news, queue, most, hold).await?;
             if !arrived.deliveries.is_empty() {
                 return Ok(arrived);
@@ -180,7 +206,7 @@ impl Inbox {
                 return Ok(arrived);
             }
             let wake = again.map_or(end, |again| end.min(now + again));
-            let _ = timeout_at(wake.into(), changed).await;
+            news.wait(changed, wake).await;
         }
     }
 
@@ -330,22 +356,22 @@ async fn hear(store: Store, board: Arc<Board>) {
 }
 
 async fn hear_on(store: &Store, board: &Board) -> redis::RedisResult<()> {
-    let mut connection = store.link.pubsub().await?;
-    connection.subscribe(store.ready_channel()).await?;
+    let link = &store.link;
+    let (mut sink, mut notices) = link.pubsub().await?.split();
+    link.within(sink.subscribe(store.ready_channel())).await?;
     // What became ready before is not announced again.
     board.each(News::all);
-    let mut sweep = interval(SWEEP);
-    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut notices = connection.on_message();
+    let mut check = interval(CHECK);
+    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             notice = notices.next() => match notice {
                 Some(notice) => heard(store, board, &notice.get_payload::<String>().unwrap_or_default()),
                 None => return Ok(()),
             },
-            _ = sweep.tick() => {
+            _ = check.tick() => {
+                link.within(sink.ping::<()>()).await?;
                 let _ = store.refresh().await;
-                board.each(News::all);
             }
         }
     }

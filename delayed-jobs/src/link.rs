@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::cluster::ClusterClientBuilder;
@@ -15,9 +15,13 @@ use redis::{
     FromRedisValue, IntoConnectionInfo, RedisConnectionInfo, RedisError, RedisResult,
     ScriptInvocation, TlsCertificates, TlsMode,
 };
+use tokio::time::timeout;
 
 use crate::settings::Settings;
 use crate::units::lock;
+
+/// How often a connection that hears notices is to be checked: one that is cut without a word just falls silent.
+pub(crate) const CHECK: Duration = Duration::from_millis(500);
 
 /// Makes connections, and keeps one.
 pub(crate) struct Link {
@@ -143,11 +147,13 @@ impl Link {
     /// Opens a connection that hears notices. A cluster passes each notice on to all of its servers.
     pub(crate) async fn pubsub(&self) -> RedisResult<PubSub> {
         if !self.settings.redis_cluster {
-            return self.within(self.client().await?).await;
+            let client = self.client().await?;
+            return self.within(client.get_async_pubsub()).await;
         }
         let mut failed = None;
         for server in self.servers()? {
-            match self.within(self.client_of(server)?).await {
+            let client = self.client_of(server)?;
+            match self.within(client.get_async_pubsub()).await {
                 Ok(opened) => return Ok(opened),
                 Err(error) => failed = Some(error),
             }
@@ -155,9 +161,14 @@ impl Link {
         Err(failed.unwrap_or_else(|| (ErrorKind::InvalidClientConfig, "no address").into()))
     }
 
-    async fn within(&self, client: Client) -> RedisResult<PubSub> {
-        let opened = tokio::time::timeout(self.settings.patience, client.get_async_pubsub());
-        opened.await.map_err(std::io::Error::from)?
+    /// Gives a request up if it is not answered in time: those of connections that hear notices have no limit of their
+    /// own.
+    pub(crate) async fn within<T>(
+        &self,
+        request: impl Future<Output = RedisResult<T>>,
+    ) -> RedisResult<T> {
+        let answer = timeout(self.settings.patience, request);
+        answer.await.map_err(std::io::Error::from)?
     }
 
     /// Names the server that takes writes now.

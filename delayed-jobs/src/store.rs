@@ -131,6 +131,11 @@ impl Store {
         format!("{}:ready", self.settings.namespace)
     }
 
+    /// The channel that says at which moments something becomes due in a partition.
+    pub(crate) fn near_channel(&self, partition: u16) -> String {
+        format!("{}:near", self.base(partition))
+    }
+
     /// Carries out a command.
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
         Ok(self.link.query(command).await?)

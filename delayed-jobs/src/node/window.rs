@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::tenure::Partition;
 use super::{Shared, Wish};
+use crate::link::CHECK;
 
 /// Distance of tries to connect again.
 const RETRY: Duration = Duration::from_millis(100);
@@ -109,15 +111,18 @@ async fn hear_until_cut(
     shared: &Arc<Shared>,
     wishes: &mut mpsc::UnboundedReceiver<Wish>,
 ) -> redis::RedisResult<()> {
-    let (mut sink, mut notices) = shared.store.link.pubsub().await?.split();
+    let link = &shared.store.link;
+    let (mut sink, mut notices) = link.pubsub().await?.split();
     for partition in shared
         .partitions()
         .iter()
         .filter(|one| one.lease().is_some())
     {
-        sink.subscribe(format!("{}:near", shared.store.base(partition.number)))
-            .await?;
+        let channel = shared.store.near_channel(partition.number);
+        link.within(sink.subscribe(channel)).await?;
     }
+    let mut check = interval(CHECK);
+    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             notice = notices.next() => match notice {
@@ -126,12 +131,13 @@ async fn hear_until_cut(
             },
             wish = wishes.recv() => match wish {
                 Some((number, done)) => {
-                    sink.subscribe(format!("{}:near", shared.store.base(number))).await?;
+                    link.within(sink.subscribe(shared.store.near_channel(number))).await?;
                     let _ = done.send(());
                 }
                 // The node has ended.
                 None => return std::future::pending().await,
             },
+            _ = check.tick() => link.within(sink.ping::<()>()).await?,
         }
     }
 }

@@ -2,21 +2,18 @@
 //! nothing is early, what a node has lost it does not fire.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delayed_jobs::{Limits, NewJob, Queue, Settings, State, Store, When};
+use delayed_jobs::{Limits, NewJob, Queue, State, Store, When};
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::support::{
-    HOUR, MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, patient, say,
-    settings_of, until,
+    HOUR, MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, patient, say, until,
 };
+use crate::wires::Proxy;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_node_loses_nothing_and_is_replaced_within_its_lease() {
@@ -187,12 +184,12 @@ async fn nodes_are_replaced_one_after_the_other_while_jobs_come_and_fire() {
 async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
     let scene = Scene::new().await;
     let wire = Proxy::to(scene.redis.port(), Duration::ZERO).await;
-    let cut_off = node(&settings_of(wire.url.clone())).await;
+    let cut_off = node(&wire.settings(&scene.settings)).await;
     scene.shared_by(1).await;
     let ids = scene.fill(200, 5_000 * MS).await;
     let mut consumer = scene.consumer().await;
     tokio::time::sleep(500 * MS).await;
-    wire.open.send_replace(false);
+    wire.cut();
     let cut = Instant::now();
     until("it knows that it holds nothing", async || {
         cut_off.metric("partitions").await == 0.0
@@ -222,7 +219,7 @@ async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
     // More is due, and only the other one fires it, though what the first had sent arrives now.
     tokio::time::sleep(500 * MS).await;
     assert_eq!(cut_off.metric("fired_total").await, fired);
-    wire.open.send_replace(true);
+    wire.mend();
     assert!(each_came_once(&collect(&mut consumer, &ids).await));
     scene.shared_by(2).await;
     assert!(other.metric("fired_total").await > 0.0);
@@ -321,11 +318,7 @@ async fn a_request_for_one_job_asks_many_partitions_together() {
     })
     .await;
     let wire = Proxy::to(scene.redis.port(), 5 * MS).await;
-    let far = Settings {
-        redis: wire.url.clone(),
-        ..scene.settings.clone()
-    };
-    let node = node(&far).await;
+    let node = node(&wire.settings(&scene.settings)).await;
     // One after the other, they would take longer than it is until all are asked again.
     let answer = timeout(15_000 * MS, node.ask("POST", "/v1/deliveries", "")).await;
     let empty = (200, json!({ "deliveries": [] }));
@@ -338,53 +331,4 @@ async fn a_request_for_one_job_asks_many_partitions_together() {
     scene.store.set_limits(&queue, &limits).await.unwrap();
     let answer = timeout(15_000 * MS, node.ask("POST", "/v1/deliveries", "")).await;
     assert_eq!(answer.expect("with permits"), empty);
-}
-
-/// A wire that can be cut: what comes in at a port goes to another one, or nowhere.
-struct Proxy {
-    url: String,
-    /// While this is false, nothing passes: neither bytes nor ends of connections.
-    open: Arc<watch::Sender<bool>>,
-}
-
-impl Proxy {
-    async fn to(port: u16, lag: Duration) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        let open = Arc::new(watch::channel(true).0);
-        let switch = Arc::clone(&open);
-        tokio::spawn(async move {
-            while let Ok((near, _)) = listener.accept().await {
-                let switch = Arc::clone(&switch);
-                tokio::spawn(async move {
-                    let _ = switch.subscribe().wait_for(|open| *open).await;
-                    let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else {
-                        return;
-                    };
-                    let ((from_near, to_near), (from_far, to_far)) =
-                        (near.into_split(), far.into_split());
-                    tokio::spawn(pass(from_near, to_far, switch.subscribe(), lag));
-                    pass(from_far, to_near, switch.subscribe(), lag).await;
-                });
-            }
-        });
-        Self { url, open }
-    }
-}
-
-async fn pass(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    mut open: watch::Receiver<bool>,
-    lag: Duration,
-) {
-    let mut buffer = vec![0; 16 * 1024];
-    loop {
-        let count = from.read(&mut buffer).await.unwrap_or(0);
-        tokio::time::sleep(lag).await;
-        let is_open = open.wait_for(|open| *open).await.is_ok();
-        if count == 0 || !is_open || to.write_all(&buffer[..count]).await.is_err() {
-            return;
-        }
-    }
 }

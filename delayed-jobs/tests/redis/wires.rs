@@ -1,0 +1,191 @@
+//! Wires that are cut without a word, and runtimes that end: whatever hears by them goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayed_jobs::local::RedisProcess;
+use delayed_jobs::{Consumer, Settings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::support::{MS, Scene, job, node, say, until};
+
+/// Waits until so many connections hear a channel.
+async fn is_heard_by(redis: &RedisProcess, channel: &str, count: u64) {
+    until(&format!("{count} hear {channel}"), async || {
+        let heard: (String, u64) = say(redis, &format!("PUBSUB NUMSUB {channel}")).await;
+        heard.1 == count
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_and_consumers_whose_connections_end_without_a_word_hear_again() {
+    let scene = Scene::with(|settings| settings.partitions = 1).await;
+    let wire = Proxy::to(scene.redis.port(), Duration::ZERO).await;
+    let far = wire.settings(&scene.settings);
+    let _node = node(&far).await;
+    let mut consumer = Consumer::connect(far, 60_000 * MS).await.unwrap();
+    for channel in ["jobs:{0}:near", "jobs:ready"] {
+        is_heard_by(&scene.redis, channel, 1).await;
+    }
+    wire.strand();
+    for channel in ["jobs:{0}:near", "jobs:ready"] {
+        // Redis counts the connection that was cut as well.
+        is_heard_by(&scene.redis, channel, 2).await;
+    }
+    let id = scene.create(job("x", MS)).await;
+    assert_eq!(consumer.next().await.id, id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_whose_subscription_is_not_answered_subscribes_again() {
+    let scene = Scene::new().await;
+    let wire = Proxy::to(scene.redis.port(), Duration::ZERO).await;
+    wire.strand_at("SUBSCRIBE");
+    let far = wire.settings(&scene.settings);
+    let _consumer = Consumer::connect(far, 60_000 * MS).await.unwrap();
+    is_heard_by(&scene.redis, "jobs:ready", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_gets_jobs_after_the_runtime_that_connected_it_has_ended() {
+    let (scene, _node) = Scene::served().await;
+    let settings = scene.settings.clone();
+    let connect = move || {
+        let runtime = Runtime::new().unwrap();
+        runtime.block_on(Consumer::connect(settings, 60_000 * MS))
+    };
+    let mut consumer = std::thread::spawn(connect).join().unwrap().unwrap();
+    // The first look asks all partitions.
+    let nothing = timeout(1_200 * MS, consumer.next()).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+    let id = scene.create(job("x", MS)).await;
+    let delivery = timeout(10_000 * MS, consumer.next()).await;
+    assert_eq!(delivery.expect("it comes").id, id);
+}
+
+/// A wire that can be cut: what comes in at a port goes to another one, or nowhere.
+pub(crate) struct Proxy {
+    url: String,
+    switch: Arc<watch::Sender<Switch>>,
+}
+
+/// Which connections pass. Those that do not pass neither bytes nor ends.
+#[derive(Default)]
+struct Switch {
+    made: usize,
+    /// The number of the first one that passes.
+    first: usize,
+    /// What strands all connections when one of them says it, once.
+    word: Option<&'static str>,
+}
+
+impl Switch {
+    /// Looks for the word; whether it was there.
+    fn hears(&mut self, chunk: &[u8]) -> bool {
+        let said = String::from_utf8_lossy(chunk);
+        let was_there = self.word.is_some_and(|word| said.contains(word));
+        if was_there {
+            (self.first, self.word) = (self.made, None);
+        }
+        was_there
+    }
+}
+
+impl Proxy {
+    pub(crate) async fn to(port: u16, lag: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let switch = Arc::new(watch::Sender::new(Switch::default()));
+        let proxy = Self {
+            url,
+            switch: Arc::clone(&switch),
+        };
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let number = switch.borrow().made;
+                switch.send_modify(|switch| switch.made += 1);
+                let connection = Connection {
+                    number,
+                    switch: Arc::clone(&switch),
+                    lag,
+                };
+                tokio::spawn(async move {
+                    connection.wait().await;
+                    let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else {
+                        return;
+                    };
+                    let ((from_near, to_near), (from_far, to_far)) =
+                        (near.into_split(), far.into_split());
+                    tokio::join!(
+                        connection.pass(from_near, to_far),
+                        connection.pass(from_far, to_near)
+                    );
+                });
+            }
+        });
+        proxy
+    }
+
+    /// Settings that lead through it.
+    pub(crate) fn settings(&self, settings: &Settings) -> Settings {
+        Settings {
+            redis: self.url.clone(),
+            ..settings.clone()
+        }
+    }
+
+    /// Lets nothing pass from now on.
+    pub(crate) fn cut(&self) {
+        self.switch.send_modify(|switch| switch.first = usize::MAX);
+    }
+
+    /// Lets everything pass, also what has come meanwhile.
+    pub(crate) fn mend(&self) {
+        self.switch.send_modify(|switch| switch.first = 0);
+    }
+
+    /// Lets nothing pass of the connections that there are.
+    fn strand(&self) {
+        self.switch.send_modify(|switch| switch.first = switch.made);
+    }
+
+    /// Does so as soon as a connection says this word.
+    fn strand_at(&self, word: &'static str) {
+        self.switch.send_modify(|switch| switch.word = Some(word));
+    }
+}
+
+/// One connection through a proxy.
+struct Connection {
+    number: usize,
+    switch: Arc<watch::Sender<Switch>>,
+    lag: Duration,
+}
+
+impl Connection {
+    /// Waits until this connection passes.
+    async fn wait(&self) {
+        let mut switch = self.switch.subscribe();
+        let _ = switch.wait_for(|switch| self.number >= switch.first).await;
+    }
+
+    async fn pass(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            let count = from.read(&mut buffer).await.unwrap_or(0);
+            tokio::time::sleep(self.lag).await;
+            self.switch
+                .send_if_modified(|switch| switch.hears(&buffer[..count]));
+            self.wait().await;
+            if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
+                return;
+            }
+        }
+    }
+}
