@@ -183,18 +183,20 @@ impl Inbox {
     ) -> Result<Taken> {
         let news = self.board.of(queue);
         let most = most.clamp(1, MOST);
+        let mut has_sifted = false;
         loop {
             news.sweep();
             let (arrived, again) = self.take_now(&news, queue, most, hold).await?;
             if !arrived.deliveries.is_empty() {
                 return Ok(arrived);
             }
-            if arrived.left > 0 && !self.is_closed() {
+            let now = Instant::now();
+            if arrived.left > 0 && !self.is_closed() && (now < end || !has_sifted) {
                 // Those partitions were empty, and there are others.
                 self.sift(&news, queue, hold).await;
+                has_sifted = true;
                 continue;
             }
-            let now = Instant::now();
             if now >= end {
                 return Ok(arrived);
             }
@@ -245,6 +247,10 @@ impl Inbox {
         let settled = self.store.settle(queue, &permits, &mut arrived.deliveries);
         if let Err(error) = settled.await {
             tracing::debug!(%queue, "permits are kept until their holds end: {error}");
+        }
+        if arrived.needs_permits && arrived.deliveries.is_empty() {
+            // They ended on the way, and the next ones may, too.
+            tokio::time::sleep(AGAIN).await;
         }
         Ok((arrived, None))
     }
@@ -396,7 +402,7 @@ fn heard(store: &Store, board: &Board, notice: &str) {
 /// How long one request waits for something new.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Distance of tries while Redis does not answer.
+/// Distance of tries that may well come to nothing.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// One consumer of a namespace.

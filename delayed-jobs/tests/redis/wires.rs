@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayed_jobs::local::RedisProcess;
-use delayed_jobs::{Consumer, Settings};
+use delayed_jobs::{Consumer, Limits, Queue, Settings};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::support::{MS, Scene, job, node, say, until};
+use crate::support::{MS, Scene, job, node, patient, say, until};
 
 /// Waits until so many connections hear a channel.
 async fn is_heard_by(redis: &RedisProcess, channel: &str, count: u64) {
@@ -67,6 +68,27 @@ async fn a_consumer_gets_jobs_after_the_runtime_that_connected_it_has_ended() {
     let id = scene.create(job("x", MS)).await;
     let delivery = timeout(10_000 * MS, consumer.next()).await;
     assert_eq!(delivery.expect("it comes").id, id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_holds_end_before_they_begin_is_answered() {
+    let scene = Scene::with(patient).await;
+    let wire = Proxy::to(scene.redis.port(), 5 * MS).await;
+    let node = node(&wire.settings(&scene.settings)).await;
+    let limits = Limits {
+        concurrency: Some(1),
+        rate: None,
+    };
+    let queue = Queue::default();
+    scene.store.set_limits(&queue, &limits).await.unwrap();
+    scene.fill(40, Duration::ZERO).await;
+    until("all have fired", async || {
+        scene.store.overview().await.unwrap().unread == 40
+    })
+    .await;
+    let answer = node.ask("POST", "/v1/deliveries?hold=1ms", "");
+    let answer = timeout(15_000 * MS, answer).await.expect("it is answered");
+    assert_eq!(answer, (200, json!({ "deliveries": [] })));
 }
 
 /// A wire that can be cut: what comes in at a port goes to another one, or nowhere.
