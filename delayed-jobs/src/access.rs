@@ -59,8 +59,9 @@ impl Tokens {
         known.looked = Instant::now();
         let changed = file.metadata().and_then(|data| data.modified()).ok();
         if known.changed != changed || changed.is_none() {
-            known.changed = changed;
             let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+            // Not before: a file that cannot be read is tried again, because it may become so without a change.
+            known.changed = changed;
             known.tokens = parsed(&text).map_err(wrong)?;
         }
         Ok(())
@@ -124,5 +125,32 @@ mod tests {
             let said = parsed(&format!("\n{wrong}")).unwrap_err();
             assert!(said.contains("line 2") && !said.contains(wrong), "{said}");
         }
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_is_read_once_it_can_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens");
+        let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let date = || {
+            std::fs::File::open(&file)
+                .unwrap()
+                .set_modified(moment)
+                .unwrap()
+        };
+        let tokens = Tokens::new(Some(file.clone()));
+        std::fs::write(&file, "write 0123456789abcdef").unwrap();
+        tokens.load().unwrap();
+        assert_eq!(tokens.access(Some("0123456789abcdef")), Some(Access::Write));
+        // Nobody can read a folder, not even root.
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        date();
+        tokens.load().unwrap_err();
+        std::fs::remove_dir(&file).unwrap();
+        std::fs::write(&file, "write fedcba9876543210").unwrap();
+        date();
+        tokens.load().unwrap();
+        assert_eq!(tokens.access(Some("0123456789abcdef")), None);
     }
 }
