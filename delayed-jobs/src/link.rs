@@ -3,7 +3,7 @@
 //! connection that was given up is not repeated.
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::aio::{MultiplexedConnection, PubSub};
@@ -15,6 +15,7 @@ use redis::{
     FromRedisValue, IntoConnectionInfo, RedisConnectionInfo, RedisError, RedisResult,
     ScriptInvocation, TlsCertificates, TlsMode,
 };
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use crate::settings::Settings;
@@ -23,11 +24,16 @@ use crate::units::lock;
 /// How often a connection that hears notices is to be checked: one that is cut without a word just falls silent.
 pub(crate) const CHECK: Duration = Duration::from_millis(500);
 
+/// So many times the patience is enough to connect to a server.
+const ENOUGH: u32 = 3;
+
+/// Locked by the task that connects; holds how the last attempt failed, and when.
+type Making = tokio::sync::Mutex<Option<(Instant, RedisError)>>;
+
 /// Makes connections, and keeps one.
 pub(crate) struct Link {
     settings: Settings,
-    /// Locked by the task that connects; holds how the last attempt failed, and when.
-    making: tokio::sync::Mutex<Option<(Instant, RedisError)>>,
+    making: Mutex<Arc<Making>>,
     /// The kept connection, with a number that tells it from the next one.
     current: Mutex<(u64, Option<Wire>)>,
 }
@@ -48,7 +54,7 @@ impl Link {
     pub(crate) fn new(settings: Settings) -> RedisResult<Self> {
         let link = Self {
             settings,
-            making: tokio::sync::Mutex::default(),
+            making: Mutex::default(),
             current: Mutex::new((0, None)),
         };
         prepare_tls();
@@ -104,7 +110,7 @@ impl Link {
             return Ok(kept);
         }
         let asked = Instant::now();
-        let mut failed = self.making.lock().await;
+        let mut failed = self.lock_making().await;
         if let Some(kept) = kept() {
             return Ok(kept);
         }
@@ -118,6 +124,21 @@ impl Link {
         let mut current = lock(&self.current);
         *current = (current.0 + 1, Some(wire.clone()));
         Ok((current.0, wire))
+    }
+
+    /// Waits for the task that connects. One that takes too long is left to itself: nobody may drive its runtime.
+    async fn lock_making(&self) -> OwnedMutexGuard<Option<(Instant, RedisError)>> {
+        let enough = self.settings.patience.saturating_mul(ENOUGH);
+        loop {
+            let making = Arc::clone(&lock(&self.making));
+            if let Ok(locked) = timeout(enough, Arc::clone(&making).lock_owned()).await {
+                return locked;
+            }
+            let mut current = lock(&self.making);
+            if Arc::ptr_eq(&current, &making) {
+                *current = Arc::default();
+            }
+        }
     }
 
     async fn connect(&self) -> RedisResult<Wire> {

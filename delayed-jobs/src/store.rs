@@ -66,7 +66,10 @@ const OLDEST: (u32, u32) = (7, 0);
 /// to start; nodes of one layout run side by side, because each names its scripts by their hashes.
 const LAYOUT: u64 = 2;
 
-/// Access to the jobs of a namespace, from any task of any process. Clones share a connection.
+/// Access to the jobs of a namespace, from any task of any process.
+///
+/// Clones share a connection, which needs the runtime of the request that has made it. If nobody drives that runtime, the
+/// next request of another one is refused as [`StoreError::Away`] after the patience; those after it have a new connection.
 #[derive(Clone)]
 pub struct Store {
     settings: Arc<Settings>,

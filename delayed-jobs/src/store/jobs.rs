@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use futures_util::future::join_all;
 use redis::ErrorKind;
+use tokio::runtime;
 use tokio::sync::oneshot;
 
 use super::Store;
@@ -24,9 +25,12 @@ type Answer = Result<Accepted>;
 /// A job, and where the task that asks for it waits for the answer.
 type Waiting = (NewJob, oneshot::Sender<Answer>);
 
-/// Requests that wait, for each partition; `None` is for jobs that may go to any one. A lane exists while
-/// a task empties it.
-pub(super) type Lanes = Mutex<HashMap<Option<u16>, Vec<Waiting>>>;
+/// The runtime that carries requests, and their partition; `None` is for jobs that may go to any one. Each runtime has
+/// lanes of its own, because one that nobody drives carries nothing, and others would wait for it.
+type Lane = (runtime::Id, Option<u16>);
+
+/// Requests that wait. A lane exists while a task empties it.
+pub(super) type Lanes = Mutex<HashMap<Lane, Vec<Waiting>>>;
 
 impl Store {
     /// Accepts a job. When this returns, Redis has it.
@@ -38,10 +42,11 @@ impl Store {
         check(new.retry.as_ref())?;
         let (answer, answered) = oneshot::channel();
         // The same key always leads to the same script's memory.
-        let lane = new
+        let partition = new
             .idempotency_key
             .as_deref()
             .map(|key| self.partition_of_key(key));
+        let lane = (runtime::Handle::current().id(), partition);
         let is_first = {
             let mut lanes = lock(&self.lanes);
             let is_first = !lanes.contains_key(&lane);
@@ -68,8 +73,8 @@ impl Store {
     }
 
     /// Runs the script; one answer for each job.
-    async fn accept(&self, lane: Option<u16>, jobs: &[NewJob]) -> Result<Vec<Answer>> {
-        let partition = lane.unwrap_or_else(|| fastrand::u16(..self.partitions()));
+    async fn accept(&self, partition: Option<u16>, jobs: &[NewJob]) -> Result<Vec<Answer>> {
+        let partition = partition.unwrap_or_else(|| fastrand::u16(..self.partitions()));
         let each = jobs.iter().map(|job| {
             let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
             let (id, once) = (
@@ -95,7 +100,7 @@ impl Store {
 /// Empties a lane. If it is dropped amid that, for instance because its runtime ends, those that wait hear of it.
 struct Emptying {
     store: Store,
-    lane: Option<u16>,
+    lane: Lane,
     /// The lane is gone; another one may have its name by now.
     has_ended: bool,
 }
@@ -129,7 +134,7 @@ impl Emptying {
     async fn run(mut self) {
         while !self.has_ended {
             let (jobs, waiting): (Vec<NewJob>, Vec<_>) = self.take(MOST).into_iter().unzip();
-            match self.store.accept(self.lane, &jobs).await {
+            match self.store.accept(self.lane.1, &jobs).await {
                 Ok(answers) => send(waiting.into_iter().zip(answers)),
                 Err(error) => {
                     // After a silence, those that have come meanwhile would each wait as long for the same.

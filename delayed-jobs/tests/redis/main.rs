@@ -2,8 +2,8 @@
 //!
 //! * `node` - firing, leases, consumers; `http` - the interface
 //! * `deliveries` - consumers over HTTP; `attempts` - jobs that fail; `schedules` - recurring jobs
-//! * `failures` - processes that are killed, paused and cut off; `wires` - connections that end without a word, and
-//!   runtimes that end
+//! * `failures` - processes that are killed, paused and cut off; `wires` - connections that end without a word,
+//!   and runtimes that stand still
 //! * `servers` - an old Redis, TLS, users, Sentinel, cluster, a full Redis, settings
 //! * `operators` - tokens, limits, metrics, the log
 //! * `queues` - queues, their pauses and limits

@@ -1,15 +1,16 @@
-//! Wires that are cut without a word, and runtimes that end: whatever hears by them goes on.
+//! Wires that are cut without a word, and runtimes that stand still: whatever shares a connection or a task
+//! with them goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use delayed_jobs::local::RedisProcess;
-use delayed_jobs::{Consumer, Limits, Queue, Settings};
+use delayed_jobs::{Consumer, Limits, Queue, Settings, Store};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -68,6 +69,46 @@ async fn a_consumer_gets_jobs_after_the_runtime_that_connected_it_has_ended() {
     let id = scene.create(job("x", MS)).await;
     let delivery = timeout(10_000 * MS, consumer.next()).await;
     assert_eq!(delivery.expect("it comes").id, id);
+}
+
+/// Begins a request on a runtime that nobody drives from then on.
+fn begin_and_stand_still(store: &Store) -> Runtime {
+    let store = store.clone();
+    let begin = move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let request = async { timeout(100 * MS, store.create(job("x", MS))).await };
+        assert!(runtime.block_on(request).is_err());
+        runtime
+    };
+    std::thread::spawn(begin).join().unwrap()
+}
+
+/// A request is answered; then the runtime that stood still ends.
+async fn is_answered_beside(idle: Runtime, store: &Store) {
+    let answer = timeout(20_000 * MS, store.create(job("y", MS))).await;
+    idle.shutdown_background();
+    answer.expect("it is answered").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_that_stands_still_amid_a_request_leaves_no_other_one_waiting() {
+    let scene = Scene::new().await;
+    let _: () = say(&scene.redis, "CLIENT PAUSE 60000 WRITE").await;
+    let idle = begin_and_stand_still(&scene.store);
+    let _: () = say(&scene.redis, "CLIENT UNPAUSE").await;
+    is_answered_beside(idle, &scene.store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_that_stands_still_while_it_connects_leaves_no_other_one_waiting() {
+    let scene = Scene::new().await;
+    let wire = Proxy::to(scene.redis.port(), Duration::ZERO).await;
+    let store = Store::open(wire.settings(&scene.settings)).await.unwrap();
+    wire.cut();
+    store.create(job("x", MS)).await.unwrap_err();
+    let idle = begin_and_stand_still(&store);
+    wire.mend();
+    is_answered_beside(idle, &store).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
