@@ -14,7 +14,7 @@ use crate::job::{Accepted, FARTHEST, Found, JobId, NewJob, Queue, State, When};
 use crate::link::prepare_tls;
 use crate::settings::Secret;
 use crate::store::Overview;
-use crate::units::millis;
+use crate::units::{millis, random};
 
 /// Distance of rounds over all nodes.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -386,7 +386,10 @@ async fn answer<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result
 }
 
 fn request(when: When, key: Option<&str>) -> Value {
-    let key = key.map_or_else(|| format!("r-{:032x}", fastrand::u128(..)), str::to_owned);
+    let key = key.map_or_else(
+        || format!("r-{:016x}{:016x}", random(), random()),
+        str::to_owned,
+    );
     match when {
         When::After(delay) => json!({ "delay_ms": millis(delay), "idempotency_key": key }),
         When::At(due) => json!({ "due_ms": due, "idempotency_key": key }),

@@ -8,7 +8,7 @@ use clap::{Args, Parser};
 use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{duration, millis};
+use crate::units::{duration, millis, random};
 
 /// The most partitions that a namespace can have.
 pub(crate) const MOST_PARTITIONS: u16 = 4096;
@@ -85,7 +85,7 @@ pub struct JobId {
 
 impl JobId {
     pub(crate) fn random(partition: u16, queue: &Queue) -> Self {
-        let mut text = format!("{partition}-{:016x}", fastrand::u64(..));
+        let mut text = format!("{partition}-{:016x}", random());
         if !queue.suffix().is_empty() {
             text = format!("{text}-{}", queue.suffix());
         }

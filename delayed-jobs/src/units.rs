@@ -31,3 +31,35 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
+
+/// 64 random bits. A process that was forked off goes on with a copy of the generator, so its number is mixed in.
+pub(crate) fn random() -> u64 {
+    // An odd factor maps no two numbers to one.
+    fastrand::u64(..) ^ u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use nix::unistd::{ForkResult, fork};
+
+    use super::*;
+
+    #[test]
+    fn a_forked_process_draws_other_bits() {
+        // A generator that has not drawn yet is seeded after the fork.
+        random();
+        let (mut parent, mut child) = UnixStream::pair().unwrap();
+        // SAFETY: the child draws a number, writes it, and ends. It takes no lock and allocates nothing.
+        if let ForkResult::Child = unsafe { fork() }.unwrap() {
+            let _ = child.write_all(&random().to_ne_bytes());
+            // SAFETY: ends the child without running anything of the parent's.
+            unsafe { nix::libc::_exit(0) };
+        }
+        let mut drawn = [0; 8];
+        parent.read_exact(&mut drawn).unwrap();
+        assert_ne!(u64::from_ne_bytes(drawn), random());
+    }
+}

@@ -12,7 +12,7 @@ use super::Store;
 use super::deliveries::{Delivery, Receipt};
 use crate::error::{Result, StoreError};
 use crate::job::Queue;
-use crate::units::millis;
+use crate::units::{millis, random};
 
 /// The most that a limit can be.
 pub(crate) const MOST: u32 = 100_000;
@@ -230,7 +230,7 @@ impl Store {
         most: usize,
         hold: Duration,
     ) -> Result<Permits> {
-        let name = format!("{:016x}", fastrand::u64(..));
+        let name = format!("{:016x}", random());
         let args = (queue.suffix(), most, millis(hold), &name);
         let granted = self.timed(script!("permit"), self.queues_base(), args);
         let (count, again, end_ms): (i64, i64, u64) = match granted.await {
