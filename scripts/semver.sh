@@ -4,8 +4,9 @@
 #   scripts/semver.sh           since the commit that set the version: nothing may break until the next one
 #   scripts/semver.sh COMMIT    since another one
 #
-# To build the tool takes minutes. Without a COMMIT a package is left out of which nothing has changed that its interface
-# is made of: docs/api.txt, which a test keeps, for `tickwheel`; the sources for `tickwheel-util`.
+# To build the tool takes minutes, though nothing of it is optimized. Without a COMMIT a package is left out of which
+# nothing has changed that its interface is made of: docs/api.txt, which a test keeps, for `tickwheel`; the sources for
+# `tickwheel-util`.
 #
 # Ends with 100 if something breaks, whatever the versions announce: left to itself the tool checks nothing between two
 # equal versions before 1.0.0. Needs: cargo install --locked cargo-semver-checks. Where it cannot be had, or where the
@@ -29,7 +30,8 @@ tool=$(command -v cargo-semver-checks || true)
 if [[ -z $tool ]]; then
   root=$(realpath -m "${CARGO_TARGET_DIR:-target}")/semver-tool
   tool=$root/bin/cargo-semver-checks
-  [[ -x $tool ]] || CARGO_TARGET_DIR=$root/build cargo install -q --locked cargo-semver-checks --root "$root" ||
+  [[ -x $tool ]] || CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$root/build \
+    cargo install -q --debug --locked cargo-semver-checks --root "$root" ||
     { echo "not to be had here: cargo-semver-checks"; exit 3; }
   rm -rf "$root/build"
 fi
