@@ -16,6 +16,11 @@ use tokio::time::timeout;
 
 use crate::support::{MS, Scene, job, node, patient, say, until};
 
+/// No request fails because this machine is busy, and one that is cut is given up soon.
+fn calm(settings: &mut Settings) {
+    (settings.lease, settings.patience) = (3_000 * MS, 1_000 * MS);
+}
+
 /// Waits until so many connections hear a channel.
 async fn is_heard_by(redis: &RedisProcess, channel: &str, count: u64) {
     until(&format!("{count} hear {channel}"), async || {
@@ -27,7 +32,11 @@ async fn is_heard_by(redis: &RedisProcess, channel: &str, count: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_and_consumers_whose_connections_end_without_a_word_hear_again() {
-    let scene = Scene::with(|settings| settings.partitions = 1).await;
+    let scene = Scene::with(|settings| {
+        calm(settings);
+        settings.partitions = 1;
+    })
+    .await;
     let wire = Proxy::to(scene.redis.port(), Duration::ZERO).await;
     let far = wire.settings(&scene.settings);
     let _node = node(&far).await;
@@ -46,7 +55,7 @@ async fn nodes_and_consumers_whose_connections_end_without_a_word_hear_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_whose_subscription_is_not_answered_subscribes_again() {
-    let scene = Scene::new().await;
+    let scene = Scene::with(calm).await;
     let wire = Proxy::to(scene.redis.port(), Duration::ZERO).await;
     wire.strand_at("SUBSCRIBE");
     let far = wire.settings(&scene.settings);
@@ -56,7 +65,7 @@ async fn a_consumer_whose_subscription_is_not_answered_subscribes_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_gets_jobs_after_the_runtime_that_connected_it_has_ended() {
-    let (scene, _node) = Scene::served().await;
+    let (scene, _node) = Scene::served_with(patient).await;
     let settings = scene.settings.clone();
     let connect = move || {
         let runtime = Runtime::new().unwrap();
