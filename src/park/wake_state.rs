@@ -98,10 +98,7 @@ impl WakeState {
         let closed = self.fence_after_push() & CLOSED != 0;
         // ORDERING: Relaxed, both: ordered by the fence.
         let due = self.words.inbox_due.load(Ordering::Relaxed);
-        let can_wait = tick >= due;
-        if due == 0 {
-            self.note(tick);
-        }
+        let can_wait = due > 0 && tick >= due;
         if can_wait && tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Relaxed) {
             return Announced {
                 wake: Wake::NotNeeded,
@@ -135,11 +132,16 @@ impl WakeState {
         self.words.mode.load(Ordering::Relaxed)
     }
 
-    /// Raises the alarm for a message that the owner does not know to be this early, or would sleep through.
+    /// Raises the alarm for a message that the owner does not know to be this early, or would sleep through. While a turn
+    /// is requested, reports know of it only by this.
     #[cold]
     fn request_wake(&self, tick: u64) -> Wake {
         // ORDERING: Relaxed: ordered by the fence in `notify`.
-        if tick < self.words.inbox_due.load(Ordering::Relaxed) && self.lower(tick) {
+        let due = self.words.inbox_due.load(Ordering::Relaxed);
+        if due == 0 {
+            self.note(tick);
+        }
+        if tick < due && self.lower(tick) {
             // ORDERING: SeqCst fence, pairs with the one in `begin_sleep`: either the owner sees the lowered
             // word, or the load of `wake_at` below sees the sleep. [F2]
             fence(Ordering::SeqCst);
@@ -182,7 +184,6 @@ impl WakeState {
     }
 
     /// Notes the tick of an unread message, for reports, while a turn is requested.
-    #[cold]
     fn note(&self, tick: u64) {
         // 0 is a request, or a timer for the beginning of time, which is no figure either.
         // ORDERING: Relaxed, both: a figure for reports.
