@@ -47,7 +47,7 @@ fn the_lag_counts_what_comes_after_a_turn_was_requested() {
     };
     let driven = |timer: &Timer<u64>| drop(timer.drive_shard(0).unwrap());
     let at_once = |timer: &Timer<u64>| _ = timer.schedule_key(Time::ZERO, 1).unwrap();
-    let requests: [&dyn Fn(&Timer<u64>); 3] = [&many, &driven, &at_once];
+    let requests: [fn(&Timer<u64>); 3] = [many, driven, at_once];
     for (nth, request) in requests.into_iter().enumerate() {
         let at = Setup::by_hand();
         let (timer, _fired) = at.recording();
