@@ -161,14 +161,21 @@ impl<T: Send + 'static, A: Alarm> Turner<T, A> {
     /// Has the alarm turn the shard once more. The executor may not know that its task was woken, and no producer calls
     /// a shard that has announced no sleep.
     fn leave_to_alarm(self: &Arc<Self>) {
-        let Some((shard, mut alarm)) = self.lock().shard.take() else {
-            return;
-        };
         let this = Waker::from(Arc::clone(self));
         let mut cx = Context::from_waker(&this);
-        while alarm.set(SOON).is_ok() && alarm.poll(&mut cx).is_ready() {}
-        // If the task is gone meanwhile, the alarm's turn gives the shard to a worker.
-        self.lock().shard = Some((shard, alarm));
+        loop {
+            let Some((shard, mut alarm)) = self.lock().shard.take() else {
+                return;
+            };
+            while alarm.set(SOON).is_ok() && alarm.poll(&mut cx).is_ready() {}
+            let mut turning = self.lock();
+            // If the task is gone meanwhile, the alarm's turn gives the shard to a worker.
+            turning.shard = Some((shard, alarm));
+            // It may have gone off already, and found no shard.
+            if !std::mem::take(&mut turning.again) {
+                return;
+            }
+        }
     }
 }
 
@@ -252,6 +259,8 @@ mod tests {
         /// What the alarm of the thread's test was set to, and what it wakes.
         static SET: RefCell<Vec<Duration>> = const { RefCell::new(Vec::new()) };
         static WAKES: RefCell<Waker> = RefCell::new(Waker::noop().clone());
+        /// What the thread does when it has polled the alarm, once.
+        static POLLED: Cell<fn()> = const { Cell::new(|| ()) };
     }
 
     /// Milliseconds that the test counts, and that are not virtual: a turn returns how long to wait.
@@ -279,6 +288,7 @@ mod tests {
 
         fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
             WAKES.set(cx.waker().clone());
+            POLLED.replace(|| ())();
             Poll::Pending
         }
     }
@@ -398,11 +408,15 @@ mod tests {
         assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
         SET.take();
         clock.0.store(20, Ordering::SeqCst);
-        CALLS.set(|| panic!("the waker's wake"));
+        // The first alarm that is set goes off before the shard is there again.
+        CALLS.set(|| {
+            POLLED.set(go_off);
+            panic!("the waker's wake")
+        });
         go_off();
         CALLS.set(|| ());
         assert!(told.try_recv().is_err(), "it is due in the next turn");
-        assert_eq!(SET.take(), [SOON], "it would never be turned again");
+        assert_eq!(SET.take(), [SOON; 2], "it would never be turned again");
         go_off();
         assert_eq!(told.try_recv(), Ok(()));
         timer.stop().unwrap();
