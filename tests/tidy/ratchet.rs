@@ -34,11 +34,7 @@ const LINES: &[(usize, &str)] = &[
         67,
         "keys after a fork, sweeps that begin anew, chunks that are shared, numbers that come with their memory",
     ),
-    (
-        22,
-        "loops that are cleared, and memory that is given back, without memory",
-    ),
-    (12, "a lag of what comes after a turn was requested"),
+    (13, "a lag of what comes after a turn was requested"),
     (8, "another trim after one that a burst interrupted"),
     (8, "a loop that does not sleep while a sweep goes on"),
     (22, "memory given back where there is none for a copy"),
