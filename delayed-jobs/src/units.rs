@@ -3,9 +3,27 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use humantime::DurationError;
+
+/// Parses a duration as people write it, such as `1h 30m`. Part by part: where they add up to a little more than the
+/// longest duration, `humantime` panics.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let text = text.trim_end();
+    let pairs = text.char_indices().zip(text.chars().skip(1));
+    let ends = pairs.filter(|((_, one), next)| one.is_alphabetic() && !next.is_alphabetic());
+    let ends = ends.map(|((at, one), _)| at + one.len_utf8());
+    let (mut sum, mut start) = (Duration::ZERO, 0);
+    for end in ends.chain([text.len()]) {
+        let part = humantime::parse_duration(&text[start..end])?;
+        sum = sum.checked_add(part).ok_or(DurationError::NumberOverflow)?;
+        start = end;
+    }
+    Ok(sum)
+}
+
 /// A duration as people write it.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
+    parse_duration(text)
         .map_err(|error| format!("`{text}` is not a duration like 500ms, 3s or 1h ({error})"))
 }
 

@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::options::parse_duration;
+
 /// A distribution of delays: parts with their share, shortest and longest delay, and whether they are spread evenly
 /// over the logarithm, so that every decade is as frequent as the next.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +29,7 @@ impl FromStr for Delays {
             _ => (false, None),
         };
         let (low, high) = range.ok_or("use mix, fixed:30s, uniform:1ms..2s or log:1ms..60s")?;
-        let duration = |text| humantime::parse_duration(text).map_err(|error| error.to_string());
+        let duration = |text| parse_duration(text).map_err(|error| error.to_string());
         let (low, high) = (duration(low)?, duration(high)?);
         if low > high || log && low.is_zero() {
             return Err("a range ends behind its start, and a log spread starts at 1us".to_owned());

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::error::StoreError;
 use crate::job::{FARTHEST, NewJob, Queue, Retry, When};
 use crate::metrics::Metrics;
+use crate::units::parse_duration;
 
 /// Longest payload, as JSON text.
 pub(super) const PAYLOAD: usize = 64 * 1024;
@@ -253,7 +254,7 @@ fn at(due_ms: u64) -> Result<When, Refusal> {
 }
 
 pub(super) fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
-    humantime::parse_duration(text).map_err(|error| {
+    parse_duration(text).map_err(|error| {
         Refusal::bad(format!(
             "{field}: not a duration like 1500ms, 2h 5m ({error})"
         ))

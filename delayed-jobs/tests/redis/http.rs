@@ -232,6 +232,13 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("POST /v1/deliveries?max=0", "", 400, "1 to 1000"),
     ("POST /v1/deliveries?wait=2h", "", 400, "at most 60s"),
     ("POST /v1/deliveries?hold=0s", "", 400, "at most 24h"),
+    // Together just longer than any duration.
+    (
+        "POST /v1/deliveries?hold=5124095576030431h15s1000ms",
+        "",
+        400,
+        "not a duration",
+    ),
     ("POST /v1/deliveries?most=1", "", 400, "most"),
     (
         "POST /v1/deliveries/ack",

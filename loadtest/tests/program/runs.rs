@@ -201,6 +201,7 @@ fn bad_options_exit_with_2_and_say_what_is_allowed() {
             "buckets is 0; choose 1 to 65536",
         ),
         ("--tick 1ns --duration 1s", "tick is 1ns; choose 1us to 1h"),
+        ("--duration 5124095576030431h15s1000ms", "too large"),
         (
             "server --connections 10 --duration 500000000000y",
             "use a year or less",
