@@ -110,7 +110,7 @@ async fn a_runtime_that_stands_still_amid_a_request_leaves_no_other_one_waiting(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_that_stands_still_while_it_connects_leaves_no_other_one_waiting() {
-    let scene = Scene::new().await;
+    let scene = Scene::with(calm).await;
     let wire = Proxy::to(scene.redis.port(), Duration::ZERO).await;
     let store = Store::open(wire.settings(&scene.settings)).await.unwrap();
     wire.cut();
