@@ -407,6 +407,10 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
     let keys: Vec<_> = (0..11).map(|id| fixed.schedule(NOW, id).unwrap()).collect();
     assert!(fixed.schedule(NOW, 11).is_err());
     fixed.shrink_to_fit();
+    assert!(
+        fixed.held_bytes() < 100 * (24 + 8),
+        "nodes and their links, of eleven"
+    );
     assert!(keys.iter().all(|key| fixed.cancel(*key).won()));
     let roomy = LocalTimer::<u64>::with_capacity(MS, 1000).unwrap();
     assert!(roomy.held_bytes() >= 1000 * 24);
