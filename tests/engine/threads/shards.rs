@@ -6,25 +6,26 @@ use std::sync::mpsc::{TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    BuildError, Builder, Clock, Expired, PinState, Pinning, Routing, Time, Timer, executor_fn,
+    BuildError, Builder, Clock, Expired, PinState, Pinning, Routing, Time, Timer, WeakTimer,
+    executor_fn,
 };
 
 #[test]
 fn what_a_workers_start_hook_schedules_is_its_own_shards() {
-    let cell = Arc::new(OnceLock::<Timer<u64>>::new());
+    let cell = Arc::new(OnceLock::<WeakTimer<u64>>::new());
     let (inside, (tell, told)) = (Arc::clone(&cell), channel());
     let timer = one_shard()
         .shards(2)
         .on_worker_start(move |shard| {
             if shard == 1 {
-                let timer = inside.get().unwrap();
+                let timer = inside.get().unwrap().upgrade().unwrap();
                 tell.send(timer.schedule_key(HOUR, 0).unwrap().shard())
                     .unwrap();
             }
         })
         .build_with(|_: Expired<u64>| ())
         .unwrap();
-    assert!(cell.set(timer.clone()).is_ok());
+    assert!(cell.set(timer.downgrade()).is_ok());
     timer.start().unwrap();
     assert_eq!(told.recv_timeout(secs(60)), Ok(1));
     timer.stop().unwrap();
