@@ -102,7 +102,7 @@ fn give_or_take() {
 /// Two threads at the very end of the table: together they get what there is.
 #[test]
 fn the_last_nodes() {
-    explore(bounded_when_quick(3), || {
+    explore(bounded(6, 3), || {
         let pool = Pool::new(CAPACITY + 1);
         let drain = |pool: &Pool| pool.take_all(&ThreadCache::default(), u32::MAX);
         let other = spawn_with(&pool, move |pool| drain(pool));
