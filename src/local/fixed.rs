@@ -251,7 +251,7 @@ impl<T> FixedTimer<T> {
 
     /// Gives back the memory behind the last timer. O(peak number of timers).
     ///
-    /// What stays is copied. Without memory for the copy nothing is given back.
+    /// What stays is copied, so memory rises for a moment. Without memory for the copy nothing is given back.
     pub fn shrink_to_fit(&mut self) {
         self.table.shrink_to_fit();
         self.queue.shrink_to(self.table.capacity());

@@ -88,7 +88,7 @@ impl<T> LocalTimer<T> {
     /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
     /// O(peak number of timers).
     ///
-    /// The nodes that stay are copied. Without memory for the copy nothing is given back.
+    /// The nodes that stay are copied, so memory rises for a moment. Without memory for the copy nothing is given back.
     pub fn shrink_to_fit(&mut self) {
         self.table.shrink_to_fit();
     }
