@@ -166,6 +166,9 @@ mod masks {
 
     #[test]
     fn without_pinning_workers_keep_the_builders_mask() {
+        if !pins_threads() {
+            return;
+        }
         let workers = masks_of(Builder::new().pinning(Pinning::Off), 1);
         assert!(
             workers
