@@ -14,7 +14,9 @@ unpacked=$(mktemp -d)
 trap 'rm -rf "$unpacked"' EXIT
 tar --extract --gzip --file "$crate" --directory "$unpacked"
 cd "$unpacked/tickwheel-$version"
-# A package is no part of this workspace; it brings its own lock file.
+# A package is no part of this workspace; it brings its own lock file. All files of a package are of the same day, so
+# cargo would take what was built of an earlier one for up to date.
+rm -rf "$target/package-test"
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet "$@"
 files=$(find . -type f | wc -l)
 printf 'tickwheel %s: %d KiB packed, %d files, its own tests pass\n' "$version" $((size / 1024)) "$files"
