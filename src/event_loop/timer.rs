@@ -166,8 +166,9 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// up to the next tick.
     ///
     /// `now` may be a cached reading of this round: the timer then fires that much earlier relative to the
-    /// true time of the call, never earlier than `now + delay`. A timer scheduled from a handler fires in
-    /// a later poll at the earliest.
+    /// true time of the call, never earlier than `now + delay`. That holds also for a `now` before the latest poll's;
+    /// polls go by the latest time that they were told, so such a delay may be over already. A timer scheduled from a
+    /// handler fires in a later poll at the earliest.
     ///
     /// # Errors
     ///

@@ -18,7 +18,8 @@ use core::time::Duration;
 /// The fastest of the three timers: use it where one thread schedules, cancels and fires, be it an event
 /// loop, a busy-spinning core or a simulation. Time is an argument everywhere and may come from any clock,
 /// a [`MonotonicClock`](crate::MonotonicClock), a [`ManualClock`](crate::ManualClock), or a number that a
-/// simulation counts up.
+/// simulation counts up. Points in time are on that clock; an [`Instant`](std::time::Instant) only means something to
+/// a timer that is told the time of a [`MonotonicClock`](crate::MonotonicClock).
 ///
 /// ```
 /// use std::time::Duration;
@@ -133,7 +134,8 @@ impl<T> LocalTimer<T> {
     }
 
     /// Schedules `payload` to fire after a delay that counts from `now`, or at a point in time ([`When`]), rounded
-    /// up to the next tick.
+    /// up to the next tick. A delay counts from `now` also where that is before the latest poll's; polls go by the
+    /// latest time that they were told, so such a delay may be over already.
     ///
     /// A zero delay is due at once, and so is a point in time that has passed: it fires in the next poll, however
     /// long a tick is.

@@ -27,7 +27,9 @@ impl From<Instant> for Time {
 /// * a [`Duration`]: so long after the call, or after the `now` that the call is given;
 /// * a [`Time`]: that point on the scale of the timer's clock;
 /// * an [`Instant`]: that point on the machine's clock. A timer with a clock of your own takes it for the point
-///   that is as far from its present as the instant is from the machine's.
+///   that is as far from its present as the instant is from the machine's. A [`LocalTimer`](crate::LocalTimer), which
+///   has no clock, takes it for [`MonotonicClock::time_of`](crate::MonotonicClock::time_of): one that is told the time
+///   of another clock must not be given instants.
 ///
 /// All of them are rounded *up* to a tick, so a timer is never early. Only what is known to be due already is not: a
 /// zero delay, and a point in time that is seen to have passed, are due at once, in the next turn or poll, however long
