@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds the library and the README's two commands with the oldest compiler that we promise, Rust 1.85.
+# Builds the library, what is promised of its companions, and the README's two commands with the oldest compiler that we
+# promise, Rust 1.85.
 #
 # The compiler comes from Debian's packages and is unpacked below target/, so the installed toolchain stays as it is.
 # Where it cannot be had (another system, no packages), the script says so and exits with 3.
 #
 #   scripts/msrv.sh            check with all tests, then build both commands
-#   scripts/msrv.sh check      check the library and the first command, as CI does
+#   scripts/msrv.sh check      check the libraries and the first command, as CI does
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,6 +53,9 @@ unset RUSTUP_TOOLCHAIN
 
 "$cargo" check --locked
 "$cargo" check --locked --package tickwheel --no-default-features
+"$cargo" check --locked --package tickwheel-c
+# `hyper` and `quinn` need what those crates need.
+"$cargo" check --locked --package tickwheel-util --lib --features http,metrics,smol,stream,test-util,tokio
 [[ ${1-} == check ]] && exit 0
 "$cargo" check --locked --all-targets
 "$cargo" build --locked --release
