@@ -12,6 +12,7 @@ use crate::support::setup::{
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 use std::time::Duration;
 use tickwheel::{
     Budget, Expired, Key, MissedTicks, Period, Routing, ShardStats, SlowHandler, Time, Timer,
@@ -286,6 +287,23 @@ fn the_lag_of_an_engine_is_that_of_its_latest_shard() {
     let lags = shards.map(|shard| stats.shards[shard].lag);
     assert_eq!(lags, [ms(90), ms(60), ms(30)]);
     at.wait_idle(&timer);
+    assert_eq!(timer.stats().lag(), Duration::ZERO);
+    timer.stop().unwrap();
+}
+
+/// Of what is left although it was due, not of what comes after it.
+#[test]
+fn the_lag_of_a_turn_that_was_cut_short_is_that_of_what_it_has_left() {
+    let at = Setup::by_hand();
+    let (timer, _fired) = recording(at.builder().budget(Budget::new().fire(2)));
+    (1..=4).for_each(|id| _ = timer.schedule_key(ms(10 * id), id).unwrap());
+    let mut shard = timer.drive_shard(0).unwrap();
+    shard.turn(Waker::noop()).unwrap();
+    at.clock.advance(ms(100));
+    for lag in [90, 70] {
+        assert_eq!(timer.stats().lag(), ms(lag));
+        shard.turn(Waker::noop()).unwrap();
+    }
     assert_eq!(timer.stats().lag(), Duration::ZERO);
     timer.stop().unwrap();
 }

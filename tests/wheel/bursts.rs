@@ -1,7 +1,7 @@
 //! A tick with very many entries, beyond what the model shows with small bursts: what was filed shortly before need not
 //! wait for all of them, and what a burst costs.
 
-use tickwheel::wheel::{BURST, Entry, Hierarchical, Wheel};
+use tickwheel::wheel::{BURST, Entry, Hashed, Hierarchical, Wheel};
 
 fn entry(deadline: u64, index: u32) -> Entry {
     Entry {
@@ -99,5 +99,39 @@ fn a_sweep_that_stands_in_the_backlog_survives_what_is_taken_from_it() {
         wheel.drain_all(&mut |entry| left.push(entry.index));
         left.sort_unstable();
         assert!(left.into_iter().eq(ALL..ALL + far));
+    }
+}
+
+/// A bucket whose tick is being yielded is left alone: what is yielded goes on where it stood.
+#[test]
+fn a_sweep_beside_a_tick_that_is_half_yielded_loses_nothing() {
+    // One bucket has all of them; every other round is due.
+    const BUCKETS: usize = 8;
+    for (budget, swept) in [(1, 1), (1, 1_000), (5, 10), (20, 1_000)] {
+        let mut wheel = Hashed::new(BUCKETS);
+        (0..400).for_each(|index| wheel.insert(entry(1 + 8 * u64::from(index % 2), index)));
+        let (mut due, mut more) = (Vec::new(), true);
+        let is_dead = &mut |entry: Entry| entry.index % 3 == 0;
+        while more {
+            more = wheel.advance(1, budget, &mut due);
+            let _ = wheel.sweep(swept, is_dead);
+        }
+        let mut came: Vec<u32> = due.iter().map(|entry| entry.index).collect();
+        came.sort_unstable();
+        came.retain(|index| index % 3 > 0);
+        assert!(
+            came.into_iter()
+                .eq((0..400).step_by(2).filter(|index| index % 3 > 0)),
+            "{budget}, {swept}"
+        );
+        while !wheel.sweep(1_000, is_dead).cycle_done {}
+        while !wheel.sweep(1_000, is_dead).cycle_done {}
+        let mut left = Vec::new();
+        wheel.drain_all(&mut |entry| left.push(entry.index));
+        left.sort_unstable();
+        assert!(
+            left.into_iter()
+                .eq((1..400).step_by(2).filter(|index| index % 3 > 0))
+        );
     }
 }

@@ -57,6 +57,24 @@ fn memory_follows_the_population_and_low_segments_fill_first() {
 }
 
 #[test]
+fn a_chain_is_appended_whether_its_chunk_fits_into_the_last_one_or_not() {
+    for (before, more) in (0..=7).flat_map(|before| (0..=7).map(move |more| (before, more))) {
+        let mut chunks = Small::default();
+        let (mut bucket, mut from) = (Bucket::EMPTY, Bucket::EMPTY);
+        (0..before).for_each(|n| chunks.push(&mut bucket, entry(n)));
+        (before..before + more).for_each(|n| chunks.push(&mut from, entry(n)));
+        chunks.append(&mut bucket, &mut from);
+        assert!(from.is_empty());
+        assert_eq!(bucket.earliest(), (before + more > 0).then_some(0));
+        assert!(
+            all(&mut chunks, &mut bucket)
+                .into_iter()
+                .eq(0..before + more)
+        );
+    }
+}
+
+#[test]
 fn a_set_has_room_for_numbers_of_any_size() {
     let mut set = BitSet::default();
     for number in [100_000, 4096, 64, 63, 0] {
