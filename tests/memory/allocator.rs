@@ -157,7 +157,7 @@ fn limit_mappings(bytes: usize) {
         let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
         // SAFETY: asks for a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        limit = pages * page as u64 + bytes as u64 - 1;
+        limit = (pages * page as u64 + bytes as u64 - 1) as libc::rlim_t;
     }
     let limit = libc::rlimit {
         rlim_cur: limit,
