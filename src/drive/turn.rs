@@ -84,3 +84,27 @@ impl Deferred {
         before - self.entries.len()
     }
 }
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::wheel::Hierarchical;
+
+    #[test]
+    fn only_the_memory_of_very_many_goes_back() {
+        for (count, stays) in [(10, true), (2 * ZOMBIE_FLOOR, false)] {
+            let mut deferred = Deferred::default();
+            for index in 0..count as u32 {
+                deferred.entries.push(Entry {
+                    deadline: 7,
+                    index,
+                    mark: 0,
+                });
+            }
+            let mut wheel = Hierarchical::new();
+            deferred.insert(&mut wheel);
+            assert_eq!(wheel.len() as u64, count);
+            assert_eq!(deferred.entries.capacity() > 0, stays, "{count} entries");
+        }
+    }
+}

@@ -45,6 +45,18 @@ fn an_earlier_timer_ends_the_sleep() {
     }
 }
 
+/// That no timer is left ends a spin in a drain only.
+#[test]
+fn a_worker_that_spins_takes_no_turn_where_nothing_is_pending() {
+    let spinning = IdleStrategy::SpinThenPark { spin: ms(50) };
+    let (timer, _fired) = recording(one_shard().idle(spinning));
+    timer.start().unwrap();
+    wait_until("the worker sleeps", || timer.stats().parks() > 0);
+    let taken = timer.stats().shards[0].turns;
+    assert!(taken <= 2, "{taken} turns");
+    timer.stop().unwrap();
+}
+
 #[test]
 fn a_worker_that_spins_takes_no_turn_before_something_is_due() {
     let spinning = IdleStrategy::SpinThenPark { spin: HOUR };
