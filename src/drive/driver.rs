@@ -548,4 +548,30 @@ mod tests {
             (all, turns) = (all + fired, turns + 1);
         }
     }
+
+    /// What it must not overtake has left the log for the wheel when room was made.
+    #[test]
+    fn an_accepted_entry_follows_an_older_one_out_of_the_log() {
+        let entry = |deadline, index| Entry {
+            deadline,
+            index,
+            mark: 1,
+        };
+        let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        let soon = END / 2;
+        assert!(driver.insert(entry(soon, 0)) || driver.make_room(entry(soon, 0), &All));
+        let mut index = 1;
+        while !driver.log.is_full() || driver.log.len() < MOST_YOUNG * BLOCK {
+            let far = entry(100 * END, index);
+            assert!(driver.insert(far) || driver.make_room(far, &All));
+            index += 1;
+        }
+        let mut turn = driver.begin_turn(soon - 1, 100, false);
+        assert!(driver.next(&mut turn, &mut All).is_none());
+        driver.end_turn(0);
+        driver.insert_accepted(entry(soon, index), &All);
+        let mut turn = driver.begin_turn(soon, 100, false);
+        let fired = core::iter::from_fn(|| driver.next(&mut turn, &mut All)).count();
+        assert_eq!(fired, 2);
+    }
 }
