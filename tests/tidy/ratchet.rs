@@ -38,7 +38,7 @@ const LINES: &[(usize, &str)] = &[
     (8, "another trim after one that a burst interrupted"),
     (8, "a loop that does not sleep while a sweep goes on"),
     (22, "memory given back where there is none for a copy"),
-    (3, "an import where there are threads only, in the default style"),
+    (3, "an import where there are threads only"),
 ];
 
 #[test]
