@@ -3,8 +3,10 @@
 # fails. loom-tests/checks.tsv names each: file, the text before it, the check, what stands in its place, and the
 # scenarios. What survives must stand in docs/TESTING.md, under "Checks", with a reason, and nothing else may.
 #
-#   loom-tests/checks.sh            quick bounds
+#   loom-tests/checks.sh            quick bounds; about half an hour on two cores
 #   loom-tests/checks.sh NAME ...   only checks whose row contains NAME
+#
+# JOBS=1 explores one scenario at a time; without it, as many as there are cores.
 #
 # First each scenario runs as it is. One that fails then catches nothing: the script names it and ends.
 #
@@ -12,9 +14,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+jobs=${JOBS:-$(nproc)}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/loom-checks
-copy=$(mktemp -d)
-trap 'rm -rf "$copy"' EXIT
+copy=$(mktemp -d) work=$(mktemp -d)
+trap 'rm -rf "$copy" "$work"' EXIT
 tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --dereference . \
   | tar --extract --directory "$copy"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRANCHES LOOM_CHECKPOINT_FILE
@@ -40,16 +43,16 @@ program=$(cd "$copy" && cargo test --release --package tickwheel --lib --no-run 
 [[ $program == /* ]] || program=$copy/$program
 names=$("$program" --list models:: | sed -n 's/^models::\(.*\): test$/\1/p')
 
-# Whether a scenario finds nothing; one that does not end has found nothing, and is counted.
-passes() {
-  local code=0
+# Explores a scenario without check number $1 (0: with all of them). Ends with 0 if it finds nothing, with 124 if it does
+# not come to an end, and else with another status.
+explore() {
+  local status=0
   # In a shell of its own, which is told of an abort instead of the terminal.
   (
     TICKWHEEL_DROPPED=$1 timeout 120 "$program" --test-threads=1 --exact "models::$2" >/dev/null 2>&1
     exit $?
-  ) 2>/dev/null || code=$?
-  [[ $code -ne 124 ]] || unended=$((unended + 1))
-  [[ $code -eq 0 || $code -eq 124 ]]
+  ) 2>/dev/null || status=$?
+  return "$status"
 }
 
 # Whether a row's scenarios contain this one.
@@ -59,6 +62,34 @@ is_named() {
   return 1
 }
 
+# Whether a scenario finds something although no check is dropped: then it catches nothing.
+try_whole() {
+  local status=0
+  explore 0 "$1" || status=$?
+  case $status in
+    0) ;;
+    124) echo "$1" >>"$work/unended" ;;
+    *) echo "fails without a dropped check: $1" | tee -a "$work/broken" ;;
+  esac
+}
+
+# Explores the scenarios of row $1 until one notices that its check is gone. One that does not end has noticed nothing.
+try_without() {
+  local file before check instead scenarios name status verdict=SURVIVED unended=0
+  IFS=$'\t' read -r file before check instead scenarios < <(sed -n "$(($1 + 1))p" loom-tests/checks.tsv)
+  for name in $names; do
+    is_named "$name" "$scenarios" || continue
+    status=0
+    explore "$1" "$name" || status=$?
+    [[ $status -ne 124 ]] || { unended=$((unended + 1)); continue; }
+    [[ $status -eq 0 ]] || { verdict="\`$name\`"; break; }
+  done
+  [[ $verdict != SURVIVED || $unended -eq 0 ]] || verdict="SURVIVED ($unended did not end)"
+  printf '| `%s` | `%s` | `%s` | %s |\n' "$file" "$check" "$instead" "$verdict" | tee -a "$work/results"
+}
+export program names work
+export -f explore is_named try_whole try_without
+
 is_wanted() {
   local row=$1 part
   shift
@@ -67,36 +98,29 @@ is_wanted() {
   return 1
 }
 
-needed=$(tail -n +2 loom-tests/checks.tsv | while IFS=$'\t' read -r file before check instead scenarios; do
-  is_wanted "$file $check $instead" "$@" && printf '%s ' "$scenarios"
-done || true)
-broken=0 unended=0
-for name in $names; do
-  is_named "$name" "$needed" || continue
-  passes 0 "$name" || { echo "fails without a dropped check: $name"; broken=1; }
-done
-[[ $broken -eq 0 ]] || exit 1
-echo "without a dropped check: $unended scenarios did not end, the others pass"
-
-survivors=$(mktemp)
-number=0 tried=0
+number=0 needed=
 while IFS=$'\t' read -r file before check instead scenarios; do
   number=$((number + 1))
   is_wanted "$file $check $instead" "$@" || continue
-  tried=$((tried + 1)) verdict=SURVIVED unended=0
-  for name in $names; do
-    is_named "$name" "$scenarios" || continue
-    passes "$number" "$name" || { verdict="\`$name\`"; break; }
-  done
-  [[ $verdict != SURVIVED || $unended -eq 0 ]] || verdict="SURVIVED ($unended did not end)"
-  printf '| `%s` | `%s` | `%s` | %s |\n' "$file" "$check" "$instead" "$verdict"
-  [[ $verdict != SURVIVED* ]] || printf '| `%s` | `%s` | `%s` |\n' "$file" "$check" "$instead" >>"$survivors"
+  echo "$number" >>"$work/wanted"
+  needed+=" $scenarios"
 done < <(tail -n +2 loom-tests/checks.tsv)
+[[ -s $work/wanted ]] || { echo "no check was found"; exit 1; }
 
-faults=0
+touch "$work/unended" "$work/broken" "$work/results"
+for name in $names; do
+  if is_named "$name" "$needed"; then echo "$name"; fi
+done | xargs -P "$jobs" -I{} bash -c 'try_whole {}'
+[[ ! -s $work/broken ]] || exit 1
+echo "without a dropped check: $(wc -l <"$work/unended") scenarios did not end, the others pass"
+
+xargs -P "$jobs" -I{} bash -c 'try_without {}' <"$work/wanted"
+
+faults=0 survived=0
 while IFS= read -r row; do
+  [[ $row == *"| SURVIVED"* ]] || continue
+  survived=$((survived + 1)) row="${row%| SURVIVED*}|"
   grep -qF -- "$row" docs/TESTING.md || { echo "no reason stands for it: $row"; faults=$((faults + 1)); }
-done <"$survivors"
-printf '\n%d checks dropped, %d survived, %d faults\n' "$tried" "$(wc -l <"$survivors")" "$faults"
-rm -f "$survivors"
+done <"$work/results"
+printf '\n%d checks dropped, %d survived, %d faults\n' "$(wc -l <"$work/results")" "$survived" "$faults"
 [[ $faults -eq 0 ]]
