@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tickwheel::{Builder, Pinning, Timer};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::clock::RedisClock;
@@ -36,6 +36,7 @@ mod window;
 /// A running node. Dropped, it ends at once and its leases run out; [`stop`](Node::stop) gives them back.
 pub struct Node {
     pub(crate) shared: Arc<Shared>,
+    keeper: JoinSet<()>,
     tasks: JoinSet<()>,
 }
 
@@ -81,15 +82,20 @@ impl Node {
             fill: Fill::default(),
             news: News::default(),
             last_reached: Mutex::new(Instant::now()),
+            ending: Notify::new(),
             inbox: OnceLock::new(),
         });
-        let mut tasks = JoinSet::new();
-        tasks.spawn(keeper::keep(Arc::clone(&shared)));
+        let (mut keeper, mut tasks) = (JoinSet::new(), JoinSet::new());
+        keeper.spawn(keeper::keep(Arc::clone(&shared)));
         if limited.is_some() {
             tasks.spawn(fill::watch(Arc::clone(&shared)));
         }
         tasks.spawn(window::hear(Arc::clone(&shared), heard));
-        Ok(Self { shared, tasks })
+        Ok(Self {
+            shared,
+            keeper,
+            tasks,
+        })
     }
 
     /// Its name, which no other node has.
@@ -118,7 +124,12 @@ impl Node {
 
     /// Ends the node and gives its partitions back, so that others take them at once.
     pub async fn stop(mut self) {
+        self.tasks.abort_all();
+        while self.tasks.join_next().await.is_some() {}
         let give_back = async {
+            // A beat under way may be taking partitions. Cut short, it would leave those that Redis has given it.
+            self.shared.ending.notify_one();
+            while self.keeper.join_next().await.is_some() {}
             for partition in self.shared.partitions() {
                 if let Some(lease) = partition.lease() {
                     keeper::release(&self.shared, partition, &lease).await;
@@ -126,9 +137,6 @@ impl Node {
             }
             let _ = self.shared.store.leave(&self.shared.name).await;
         };
-        // The keeper must not take anything again meanwhile.
-        self.tasks.abort_all();
-        while self.tasks.join_next().await.is_some() {}
         let lease = self.shared.store.settings().lease;
         if tokio::time::timeout(lease, give_back).await.is_err() {
             tracing::warn!("Redis does not answer; the leases run out");
@@ -169,6 +177,8 @@ pub(crate) struct Shared {
     pub(crate) fill: Fill,
     pub(crate) news: News,
     last_reached: Mutex<Instant>,
+    /// Told when no further beat is wanted.
+    ending: Notify,
     /// Where deliveries arrive, once a consumer has asked for one.
     inbox: OnceLock<Inbox>,
 }

@@ -14,7 +14,7 @@ use super::window;
 use crate::store::{Fired, Timed};
 use crate::units::lock;
 
-/// Beats for as long as the node runs, and fires what is due meanwhile.
+/// Beats until the node is to end, and fires what is due meanwhile. A beat that has begun is ended.
 pub(super) async fn keep(shared: Arc<Shared>) {
     let mut firing = JoinSet::new();
     loop {
@@ -24,7 +24,11 @@ pub(super) async fn keep(shared: Arc<Shared>) {
         }
         let wait = beat(&shared).await;
         shared.news.flush();
-        tokio::time::sleep(wait.saturating_sub(started.elapsed())).await;
+        tokio::select! {
+            biased;
+            () = shared.ending.notified() => return,
+            () = tokio::time::sleep(wait.saturating_sub(started.elapsed())) => {}
+        }
     }
 }
 

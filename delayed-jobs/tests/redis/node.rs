@@ -65,6 +65,17 @@ async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_stopped_while_it_takes_partitions_gives_them_back() {
+    let scene = Scene::new().await;
+    for round in 0..60 {
+        let node = Node::start(scene.settings.clone()).await.unwrap();
+        tokio::time::sleep(Duration::from_micros(100) * round).await;
+        node.stop().await;
+        assert!(scene.holders().await.is_empty(), "in round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_notice_that_is_lost_is_noticed() {
     let scene = Scene::new().await;
     let _node = Node::start(scene.settings.clone()).await.unwrap();
