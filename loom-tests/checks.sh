@@ -3,7 +3,7 @@
 # fails. loom-tests/checks.tsv names each: file, the text before it, the check, what stands in its place, and the
 # scenarios. What survives must stand in docs/TESTING.md, under "Checks", with a reason, and nothing else may.
 #
-#   loom-tests/checks.sh            quick bounds; about half an hour on two cores
+#   loom-tests/checks.sh            quick bounds; about fifty minutes of one core
 #   loom-tests/checks.sh NAME ...   only checks whose row contains NAME
 #
 # JOBS=1 explores one scenario at a time; without it, as many as there are cores.
