@@ -36,6 +36,7 @@ mod window;
 /// A running node. Dropped, it ends at once and its leases run out; [`stop`](Node::stop) gives them back.
 pub struct Node {
     pub(crate) shared: Arc<Shared>,
+    /// Apart from the others: a stop waits for its beat, and aborts them.
     keeper: JoinSet<()>,
     tasks: JoinSet<()>,
 }
