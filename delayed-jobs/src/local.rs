@@ -152,6 +152,9 @@ const MASTER: &str = "master";
 /// A master's answer to `ROLE`: what it is, its offset, and address, port and offset of each replica.
 type Role = (String, u64, Vec<(String, String, u64)>);
 
+/// A replica's answer to `ROLE`: what it is, the master's address and port, the state of the link, its own offset.
+type ReplicaRole = (String, String, u16, String, u64);
+
 /// A Redis, its replica, and a sentinel that promotes the replica when the Redis is gone.
 #[derive(Debug)]
 pub struct RedisGroup {
@@ -225,13 +228,16 @@ impl RedisGroup {
     ///
     /// What the system or the server says.
     pub async fn fail_over(&mut self) -> io::Result<()> {
+        // The sentinel's own messages wait as well: after 600 ms it takes the master for dead. So the replica is asked
+        // itself; the master learns only once a second how far it is.
         let port = self.master.port();
         let mut pause = redis::cmd("CLIENT");
         let _: () = ask(port, pause.arg("PAUSE").arg(5000).arg("WRITE")).await?;
+        let (_, written, _): Role = ask(port, &redis::cmd("ROLE")).await?;
         let start = Instant::now();
         while {
-            let (_, written, replicas): Role = ask(port, &redis::cmd("ROLE")).await?;
-            !replicas.iter().any(|replica| replica.2 >= written)
+            let role: ReplicaRole = ask(self.replica.port(), &redis::cmd("ROLE")).await?;
+            role.4 < written
         } {
             next_try(
                 start,
