@@ -1,5 +1,5 @@
 //! Checks style by machine: where atomics and `unsafe` may be, what must be said beside them, which folder may import
-//! which, the public interface, and that the pages agree with the code. Counts are not checked, but for one ratchet.
+//! which, the public interface, and that the pages agree with the code. Counts are not checked.
 //!
 //! Each failure names file, line and rule. Where a rule has exceptions they are listed here, and an
 //! exception that is not needed any more is a failure, too.
@@ -13,8 +13,6 @@ mod api;
 mod circles;
 #[path = "tidy/names.rs"]
 mod names;
-#[path = "tidy/ratchet.rs"]
-mod ratchet;
 
 /// The files that may contain `unsafe`, and why.
 const UNSAFE_FILES: &[(&str, &str)] = &[
