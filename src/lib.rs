@@ -83,8 +83,9 @@
 //!
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
-//! | `threads` (default) | [`Timer`], [`EventLoopTimer`], [`BootClock`], [`SpinClock`], [`Settings::clock`] | `std`, crossbeam, core_affinity, libc, mio |
+//! | `threads` (default) | [`Timer`], [`EventLoopTimer`], [`BootClock`], [`SpinClock`], [`Settings::clock`] | `std`, crossbeam, core_affinity, libc |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
+//! | `mio` | [`EventLoopTimer`]s whose remotes wake a loop through its `mio::Poll` | `threads`, mio |
 //! | `test-util` | `replace_shared`, for the test clock of `tickwheel-util` | `futures` |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
@@ -181,7 +182,7 @@ pub use types::{
 };
 
 /// Holds the examples of the pages, which are compiled and run with the documentation tests.
-#[cfg(all(doctest, feature = "futures"))]
+#[cfg(all(doctest, feature = "futures", feature = "mio"))]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/EMBEDDING.md")]
 #[doc = include_str!("../docs/GUIDE.md")]

@@ -13,8 +13,8 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 
 /// The settings that all fronts share.
 ///
-/// `build_local` and `build_fixed` make a timer for one thread; `build_with_waker`, `build_with_mio` and
-/// `build_with_mio_waker` make one for an event loop. The engine's [`Builder`](crate::Builder) has these settings and
+/// `build_local` and `build_fixed` make a timer for one thread; `build_with_waker` makes one for an event loop, and
+/// so do `build_with_mio` and `build_with_mio_waker`, with the feature `mio`. The engine's [`Builder`](crate::Builder) has these settings and
 /// more of its own.
 ///
 /// ```
@@ -37,7 +37,7 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 /// For an event loop, woken through its own poll or by a closure:
 ///
 /// ```
-/// # #[cfg(feature = "threads")] {
+/// # #[cfg(feature = "mio")] {
 /// use tickwheel::{EventLoopTimer, MonotonicClock, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

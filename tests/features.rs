@@ -60,4 +60,7 @@ fn the_local_timers_need_no_crate_of_the_operating_system() {
     );
     // With the others the same look finds them.
     assert!(named(&dependencies("threads"), "core_affinity "));
+    // An engine parks by itself.
+    assert!(!named(&dependencies("threads,futures"), "mio "));
+    assert!(named(&dependencies("mio"), "mio "));
 }

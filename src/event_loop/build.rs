@@ -9,13 +9,14 @@ use crate::wheel::AnyWheel;
 use std::sync::Arc;
 
 impl Settings {
-    /// Builds an [`EventLoopTimer`] whose remotes wake the loop through its own poll: an event with `token` arrives
+    /// Builds an [`EventLoopTimer`] whose remotes wake the loop through its own poll (feature `mio`): an event with `token` arrives
     /// then, and needs no handling beyond the poll of the timer that every round of the loop makes anyway.
     ///
     /// # Errors
     ///
     /// If a setting is out of range, or `mio` cannot register a waker: a poll takes one waker in its life. If it has
     /// one, give it to [`build_with_mio_waker`](Self::build_with_mio_waker).
+    #[cfg(feature = "mio")]
     pub fn build_with_mio<T: Send + 'static>(
         self,
         registry: &mio::Registry,
@@ -57,6 +58,7 @@ impl Settings {
     /// # Errors
     ///
     /// If a setting is out of range.
+    #[cfg(feature = "mio")]
     pub fn build_with_mio_waker<T: Send + 'static>(
         self,
         waker: Arc<mio::Waker>,

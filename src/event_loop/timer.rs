@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A timer inside an event loop: the loop's thread owns it, any thread may hold a [`Remote`].
 ///
-/// A round of a loop looks like this:
+/// A round of a loop looks like this, with the feature `mio`:
 ///
 /// ```
 /// use mio::{Events, Poll, Token};
