@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use sha2::Sha256;
 use tokio::task::JoinSet;
 
@@ -132,6 +132,19 @@ fn signature(key: &[u8], id: &str, seconds: u64, body: &str) -> String {
     mac.unwrap_or_default()
 }
 
+/// Reads after how long a receiver wants to be asked again: it says so in seconds, or names a moment of its own clock,
+/// which its `Date` tells. A moment that has passed says nothing.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let after = text(RETRY_AFTER)?;
+    if let Ok(seconds) = after.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |text: &str| httpdate::parse_http_date(text).ok();
+    let now = text(DATE).and_then(date).unwrap_or(now);
+    date(after)?.duration_since(now).ok()
+}
+
 /// An error and what has caused it, from the outermost to the first.
 fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -223,13 +236,8 @@ impl Pusher {
             StatusCode::TOO_MANY_REQUESTS,
             StatusCode::SERVICE_UNAVAILABLE,
         ];
-        let after = answer
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.parse().ok());
-        let delay = after
-            .filter(|_| busy.contains(&status))
-            .map(Duration::from_secs);
+        let delay = retry_after(answer.headers(), SystemTime::now());
+        let delay = delay.filter(|_| busy.contains(&status));
         // The answer may have no end.
         let mut said = Vec::new();
         while said.len() < 4 * REASON {
@@ -250,6 +258,39 @@ impl Pusher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_receiver_says_in_seconds_or_by_a_date_when_it_wants_more() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let now = at(784_111_777);
+        let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+        let ahead = Some("Sun, 06 Nov 1994 08:48:37 GMT");
+        for (after, date, delay) in [
+            ("6", date, Some(6)),
+            ("0", None, Some(0)),
+            ("Sun, 06 Nov 1994 08:49:43 GMT", date, Some(6)),
+            ("Sun, 06 Nov 1994 08:49:43 GMT", None, Some(6)),
+            ("Sunday, 06-Nov-94 08:49:43 GMT", None, Some(6)),
+            ("Sun Nov  6 08:49:43 1994", None, Some(6)),
+            // The clock of the receiver is behind ours, or says nothing that can be read.
+            ("Sun, 06 Nov 1994 08:49:43 GMT", ahead, Some(66)),
+            ("Sun, 06 Nov 1994 08:49:43 GMT", Some("x"), Some(6)),
+            ("Sun, 06 Nov 1994 08:49:30 GMT", None, None),
+            ("-6", None, None),
+            ("6.5", None, None),
+            ("soon", None, None),
+            ("", None, None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, after.parse().unwrap());
+            if let Some(date) = date {
+                headers.insert(DATE, date.parse().unwrap());
+            }
+            let delay = delay.map(Duration::from_secs);
+            assert_eq!(retry_after(&headers, now), delay, "{after} {date:?}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
 
     #[test]
     fn signatures_are_those_of_standard_webhooks() {

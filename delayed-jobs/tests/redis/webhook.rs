@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::body::Body;
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::servers::serve;
-use crate::support::{MS, Scene, job, until};
+use crate::support::{HOUR, MS, Scene, job, until};
 
 const KEY: &str = "a key of the tests";
 
@@ -63,6 +64,15 @@ async fn receive(State(seen): State<Shared>, headers: HeaderMap, body: String) -
         ("poison", _) => (StatusCode::BAD_REQUEST, "no such order").into_response(),
         ("second", 1) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         ("busy", 1) => (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")]).into_response(),
+        ("dated", 1) => {
+            let date = |seconds| httpdate::fmt_http_date(SystemTime::now() + seconds);
+            // The receiver's clock is an hour ahead of ours.
+            let headers = [
+                ("date", date(HOUR)),
+                ("retry-after", date(HOUR + 3_000 * MS)),
+            ];
+            (StatusCode::TOO_MANY_REQUESTS, headers).into_response()
+        }
         ("moved", _) => (StatusCode::FOUND, [("location", "/other")]).into_response(),
         ("slow", 1) => {
             tokio::time::sleep(4_000 * MS).await;
@@ -98,7 +108,7 @@ async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
     // It pushes what the others accept, and this one consumes nothing.
     let node = scene.node().await;
     let mut ids = HashMap::new();
-    for payload in ["poison", "second", "busy", "moved", "slow"] {
+    for payload in ["poison", "second", "busy", "dated", "moved", "slow"] {
         let body = json!({ "payload": payload, "delay_ms": 20, "max_attempts": 2,
             "backoff": { "kind": "fixed", "delay": "50ms" } });
         ids.insert(payload, node.post("/v1/jobs", body).await["id"].clone());
@@ -107,6 +117,7 @@ async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
         ("poison", "dead", 2),
         ("second", "done", 2),
         ("busy", "done", 2),
+        ("dated", "done", 2),
         ("moved", "dead", 2),
         ("slow", "done", 2),
     ] {
@@ -126,19 +137,21 @@ async fn jobs_are_pushed_with_a_signature_and_each_answer_counts() {
         node.job(&ids["poison"]).await["reason"],
         "400 Bad Request: no such order"
     );
-    let busy = node.job(&ids["busy"]).await;
-    let rest = busy["fired_ms"].as_u64().unwrap() - busy["created_ms"].as_u64().unwrap();
-    assert!(
-        rest >= 1_000,
-        "the receiver asked for one second, not for {rest} ms"
-    );
+    for (payload, least) in [("busy", 1_000), ("dated", 3_000)] {
+        let job = node.job(&ids[payload]).await;
+        let rest = job["fired_ms"].as_u64().unwrap() - job["created_ms"].as_u64().unwrap();
+        assert!(
+            (least..least + 60_000).contains(&rest),
+            "the receiver asked for {least} ms, not for {rest} ms"
+        );
+    }
 
     let many: Vec<Value> = (0..20)
         .map(|n| json!({ "payload": format!("many {n}"), "delay_ms": 100 }))
         .collect();
     node.post("/v1/jobs/batch", json!({ "jobs": many })).await;
     until("all are pushed", async || {
-        seen.lock().unwrap().attempts.len() == 25
+        seen.lock().unwrap().attempts.len() == 26
     })
     .await;
     assert_eq!(seen.lock().unwrap().most_under_way, 3);
