@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use chrono::DateTime;
 use humantime::DurationError;
 
 /// Parses a duration as people write it, such as `1h 30m`. Part by part: where they add up to a little more than the
@@ -19,6 +20,21 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         start = end;
     }
     Ok(sum)
+}
+
+/// Parses a date-time of RFC 3339 as milliseconds since 1970, rounded up; 0 if it is before. A leap second is the first
+/// one of the next minute.
+pub(crate) fn parse_moment(text: &str) -> Result<u64, chrono::ParseError> {
+    let moment = DateTime::parse_from_rfc3339(text)?;
+    // `chrono` drops what is shorter than a nanosecond.
+    let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit);
+    let more = digits.skip(9).any(|digit| digit != b'0');
+    let nanos = i128::from(moment.timestamp()) * 1_000_000_000
+        + i128::from(moment.timestamp_subsec_nanos())
+        + i128::from(more);
+    let millis = nanos.max(0).unsigned_abs().div_ceil(1_000_000);
+    Ok(u64::try_from(millis).unwrap_or(u64::MAX))
 }
 
 /// A duration as people write it.
@@ -64,6 +80,50 @@ mod tests {
     use nix::unistd::{ForkResult, fork};
 
     use super::*;
+
+    #[test]
+    fn moments_are_those_of_rfc_3339_and_never_early() {
+        let noon = 1_896_091_200_000;
+        for (text, due) in [
+            ("2030-01-31T12:00:00Z", noon),
+            ("2030-01-31t12:00:00z", noon),
+            ("2030-01-31T14:00:00+02:00", noon),
+            ("2030-01-31T06:15:00-05:45", noon),
+            ("2030-01-31T12:00:00-00:00", noon),
+            ("2030-01-31T12:00:00.0Z", noon),
+            ("2030-01-31T12:00:00.000000000000Z", noon),
+            ("2030-01-31T12:00:00.5Z", noon + 500),
+            ("2030-01-31T12:00:00.0001z", noon + 1),
+            ("2030-01-31T12:00:00.0000000000001+00:00", noon + 1),
+            ("2030-01-31T11:59:59.9990000000001Z", noon),
+            ("2030-01-31T11:59:60Z", noon),
+            ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+            ("2016-12-31T23:59:60.25Z", 1_483_228_800_250),
+            ("2017-01-01T00:59:60+01:00", 1_483_228_800_000),
+            ("1969-12-31T23:59:59.9Z", 0),
+            ("0000-01-01T00:00:00Z", 0),
+            ("9999-12-31T23:59:59-23:59", 253_402_387_139_000),
+        ] {
+            assert_eq!(parse_moment(text), Ok(due), "{text}");
+        }
+        for text in [
+            "",
+            "31.1.2030",
+            "2030-01-31",
+            "2030-01-31T12:00:00",
+            "2030-01-31T12:00:00.Z",
+            "2030-01-31T24:00:00Z",
+            "2030-01-31T12:00:61Z",
+            "2030-02-29T12:00:00Z",
+            "2030-01-31T12:00:00+24:00",
+            "2030-01-31T12:00:00+0200",
+            "2030-01-31T12:00Z",
+            " 2030-01-31T12:00:00Z",
+            "+2030-01-31T12:00:00Z",
+        ] {
+            assert!(parse_moment(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_forked_process_draws_other_bits() {

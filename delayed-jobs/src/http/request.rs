@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::error::StoreError;
 use crate::job::{FARTHEST, NewJob, Queue, Retry, When};
 use crate::metrics::Metrics;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, parse_moment};
 
 /// Longest payload, as JSON text.
 pub(super) const PAYLOAD: usize = 64 * 1024;
@@ -267,14 +267,11 @@ pub(super) fn optional(field: &str, text: Option<&str>) -> Result<Option<Duratio
 
 /// Milliseconds since 1970, rounded up.
 fn moment(text: &str) -> Result<u64, Refusal> {
-    let moment = humantime::parse_rfc3339(text).map_err(|error| {
+    parse_moment(text).map_err(|error| {
         Refusal::bad(format!(
-            "due: not a time like 2030-01-31T12:00:00Z ({error})"
+            "due: not a time like 2030-01-31T12:00:00Z or 2030-01-31T12:00:00+02:00 ({error})"
         ))
-    })?;
-    Ok(crate::units::millis(
-        moment.duration_since(UNIX_EPOCH).unwrap_or_default(),
-    ))
+    })
 }
 
 /// A request that is not carried out.

@@ -79,11 +79,30 @@ async fn a_time_is_given_in_one_of_four_ways() {
             json!({ "due": "2033-05-18T03:33:20.0005Z" }),
             Some(2_000_000_000_001),
         ),
+        (
+            json!({ "due": "2033-05-18t05:33:20.0005+02:00" }),
+            Some(2_000_000_000_001),
+        ),
+        // A leap second is not the second before it.
+        (
+            json!({ "due": "2033-05-18T03:32:60.001-00:00" }),
+            Some(2_000_000_000_001 - 20_000),
+        ),
     ] {
         let job = node.job(&node.post("/v1/jobs", way).await["id"]).await;
         let created = job["created_ms"].as_u64().unwrap();
         assert_eq!(job["due_ms"], due.unwrap_or(created + 7_500_000));
     }
+    let due = json!({ "due": "2033-05-18T05:33:20+02:00" });
+    let many = node.post("/v1/jobs/batch", json!({ "jobs": [due] })).await;
+    assert_eq!(many["jobs"][0]["due_ms"], 2_000_000_000_000_u64);
+    let made = node.post("/v1/jobs", json!({ "delay": "1h" })).await;
+    let path = format!("/v1/jobs/{}", made["id"].as_str().unwrap());
+    let (status, moved) = node.ask("PATCH", &path, due).await;
+    assert_eq!(
+        (status, &moved["due_ms"]),
+        (200, &json!(2_000_000_000_000_u64))
+    );
     // Without a time it is due now.
     let made = node.post("/v1/jobs", json!({ "payload": 5 })).await;
     assert_eq!(node.take("").await[0]["id"], made["id"]);
@@ -271,6 +290,18 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
         "retry",
     ),
     (
+    (
+        "PATCH /v1/jobs/1-0000000000000000",
+        r#"{"due": "2030-01-31T12:00:00"}"#,
+        400,
+        "12:00:00+02:00",
+    ),
+    (
+        "POST /v1/jobs/batch",
+        r#"{"jobs": [{"due": "2030-02-30T12:00:00Z"}]}"#,
+        400,
+        "jobs[0]: due: not a time",
+    ),
         "POST /v1/deliveries/extend",
         r#"{"receipts": ["7"]}"#,
         400,
