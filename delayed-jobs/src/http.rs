@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post, put};
-use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -22,6 +22,7 @@ use tokio::time::sleep;
 
 use self::common::{Answer, ListQuery, Shares, limit, page_of, shown};
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
+use self::json::{Json, given};
 use self::queues::{pause, queues, resume, set_limits};
 use self::request::{
     Asked, Body, CreateRequest, MoveRequest, Named, PAYLOAD, Refusal, Tries, duration, payload,
@@ -36,6 +37,7 @@ use crate::store::{NewSchedule, Overview, Page, Scheduled, Search};
 mod common;
 mod deliveries;
 pub(crate) mod guard;
+mod json;
 mod queues;
 mod request;
 
@@ -282,8 +284,11 @@ async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScheduleRequest {
+    #[serde(default, deserialize_with = "given")]
     every: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     cron: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     timezone: Option<String>,
     #[serde(default)]
     payload: Value,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_str, json};
 
+use super::json::Json;
 use super::request::Refusal;
 use crate::node::Shared;
 use crate::store::Page;

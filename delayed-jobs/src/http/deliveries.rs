@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::common::{Answer, ListQuery, Shares, limit, page_of};
+use super::json::{Json, given};
 use super::request::{Asked, Body, Refusal, duration, optional};
 use crate::inbox;
 use crate::job::{FARTHEST, JobId, Queue};
@@ -64,7 +64,6 @@ pub(super) async fn take(
         .take(&query.queue, max, hold, Instant::now() + wait)
         .await?;
     shared.metrics.arrived(&arrived);
-    // Not by a `Value`, which would order the fields of payloads.
     Ok(Json(HashMap::from([("deliveries", arrived.deliveries)])).into_response())
 }
 
@@ -85,6 +84,7 @@ pub(super) struct ExtendRequest {
 #[serde(deny_unknown_fields)]
 pub(super) struct NackRequest {
     receipts: Vec<String>,
+    #[serde(default, deserialize_with = "given")]
     delay: Option<String>,
     #[serde(default)]
     dead: bool,
@@ -172,6 +172,7 @@ pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeadRequest {
+    #[serde(default, deserialize_with = "given")]
     ids: Option<Vec<JobId>>,
     #[serde(default)]
     all: bool,

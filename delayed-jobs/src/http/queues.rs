@@ -1,11 +1,11 @@
 //! Queues over HTTP: what they hold, pauses and limits.
 
-use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::common::{Answer, Shares};
+use super::json::{Json, given};
 use super::request::{Body, Named, Refusal, duration};
 use crate::job::Queue;
 use crate::store::{Limits, Rate};
@@ -22,7 +22,9 @@ pub(super) async fn queues(State(shared): Shares) -> Answer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimitsRequest {
+    #[serde(default, deserialize_with = "given")]
     concurrency: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
     rate: Option<RateRequest>,
 }
 

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -13,6 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::json::{Json, given};
 use crate::error::StoreError;
 use crate::job::{FARTHEST, NewJob, Queue, Retry, When};
 use crate::metrics::Metrics;
@@ -74,10 +74,15 @@ const ONE_TIME: &str = "give exactly one of delay_ms, delay, due_ms and due";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MoveRequest {
+    #[serde(default, deserialize_with = "given")]
     delay_ms: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
     delay: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     due_ms: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
     due: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     idempotency_key: Option<String>,
 }
 
@@ -98,7 +103,9 @@ pub(super) struct CreateRequest {
 /// How often a job is tried; the node's settings say what is left out.
 #[derive(Deserialize)]
 pub(super) struct Tries {
+    #[serde(default, deserialize_with = "given")]
     max_attempts: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
     backoff: Option<Backoff>,
 }
 
@@ -108,7 +115,9 @@ pub(super) struct Tries {
 struct Backoff {
     kind: BackoffKind,
     delay: String,
+    #[serde(default, deserialize_with = "given")]
     longest: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     jitter: Option<f64>,
 }
 
@@ -265,7 +274,6 @@ pub(super) fn optional(field: &str, text: Option<&str>) -> Result<Option<Duratio
     text.map(|text| duration(field, text)).transpose()
 }
 
-/// Milliseconds since 1970, rounded up.
 fn moment(text: &str) -> Result<u64, Refusal> {
     parse_moment(text).map_err(|error| {
         Refusal::bad(format!(

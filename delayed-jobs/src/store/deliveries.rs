@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::{FromRedisValue, Script, ToRedisArgs};
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use super::Store;
 use crate::error::{Result, StoreError};
@@ -42,7 +42,7 @@ pub struct Delivery {
 
 /// A payload is JSON, unless a program has made the job by the library.
 fn as_json<S: Serializer>(payload: &str, to: S) -> Result<S::Ok, S::Error> {
-    match serde_json::from_str::<&RawValue>(payload) {
+    match serde_json::from_str::<Value>(payload) {
         Ok(json) => json.serialize(to),
         Err(_) => to.serialize_str(payload),
     }

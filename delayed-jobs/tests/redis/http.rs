@@ -110,6 +110,116 @@ async fn a_time_is_given_in_one_of_four_ways() {
     assert_eq!(job["due_ms"], job["created_ms"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn no_field_can_be_null_but_a_payload() {
+    let (_scene, node) = Scene::served().await;
+    let receipts = json!(["1-00c0ffee00c0ffee.1"]);
+    let backoff = json!({ "kind": "fixed", "delay": "1s" });
+    for (request, rest, fields) in [
+        (
+            "POST /v1/jobs",
+            json!({}),
+            "delay delay_ms due due_ms idempotency_key max_attempts backoff queue",
+        ),
+        (
+            "PATCH /v1/jobs/1-00c0ffee00c0ffee",
+            json!({}),
+            "delay delay_ms due due_ms",
+        ),
+        (
+            "PATCH /v1/jobs/1-00c0ffee00c0ffee",
+            json!({ "delay": "1s" }),
+            "delay_ms due due_ms idempotency_key",
+        ),
+        (
+            "PUT /v1/schedules/tea",
+            json!({ "cron": "0 9 * * *" }),
+            "every timezone max_attempts backoff queue",
+        ),
+        (
+            "POST /v1/deliveries/nack",
+            json!({ "receipts": receipts }),
+            "delay dead reason",
+        ),
+        (
+            "PUT /v1/queues/mail",
+            json!({ "concurrency": 5 }),
+            "concurrency rate",
+        ),
+        ("POST /v1/dead/purge", json!({ "all": true }), "ids all"),
+    ] {
+        let (method, path) = request.split_once(' ').unwrap();
+        for field in fields.split(' ') {
+            let mut body = rest.clone();
+            body[field] = Value::Null;
+            let (status, answer) = node.ask(method, path, &body).await;
+            let reason = answer["error"]["reason"].as_str().unwrap();
+            assert_eq!(status, 400, "{request} {body}: {answer}");
+            assert!(reason.contains("null"), "{request} {body}: {reason}");
+            if path == "/v1/jobs" {
+                let jobs = json!({ "jobs": [{ "delay": "1h" }, body] });
+                let (status, answer) = node.ask("POST", "/v1/jobs/batch", jobs).await;
+                assert_eq!(status, 400, "{field}: {answer}");
+            }
+        }
+    }
+    for field in ["longest", "jitter"] {
+        let mut backoff = backoff.clone();
+        backoff[field] = Value::Null;
+        let body = json!({ "backoff": backoff });
+        assert_eq!(node.ask("POST", "/v1/jobs", body).await.0, 400, "{field}");
+    }
+    assert_eq!(node.get("/v1/overview").await["pending"], 0);
+    let made = node.post("/v1/jobs", json!({ "payload": null })).await;
+    let taken = node.take("").await;
+    assert_eq!(
+        (&taken[0]["id"], &taken[0]["payload"]),
+        (&made["id"], &Value::Null)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_field_of_a_payload_has_a_meaning() {
+    let (_scene, node) = Scene::served().await;
+    for name in ["RawValue", "Number"] {
+        for value in [json!("1"), json!("{\"a\": 2}"), json!("x"), json!(5)] {
+            let inner = json!({ format!("$serde_json::private::{name}"): value });
+            let payload = json!({ "list": [inner] });
+            for payload in [&inner, &payload] {
+                // Written as a text: this program's own JSON must not give it a meaning either.
+                let text = format!(
+                    r#"{{"payload": {payload}, "delay": "0s", "idempotency_key": {:?}}}"#,
+                    payload.to_string()
+                );
+                let made = node.post("/v1/jobs", &text).await;
+                assert_eq!(node.post("/v1/jobs", &text).await["repeated"], true);
+                let many = format!(r#"{{"jobs": [{{"payload": {payload}, "delay": "0s"}}]}}"#);
+                let many = node.post("/v1/jobs/batch", many).await;
+                let tea = format!(r#"{{"payload": {payload}, "every": "1h"}}"#);
+                let (status, answer) = node.ask("PUT", "/v1/schedules/tea", tea).await;
+                assert!(status < 300, "{payload}: {answer}");
+                let tea = node.get("/v1/schedules/tea").await;
+                assert_eq!(&tea["payload"], payload);
+                let read = node.job(&made["id"]).await;
+                assert_eq!(&read["payload"], payload);
+                for id in [&made["id"], &many["jobs"][0]["id"]] {
+                    until("it has fired", async || node.has_state(id, "fired").await).await;
+                }
+                let taken = node.take("").await;
+                assert_eq!(taken.len(), 2, "{payload}");
+                for one in taken {
+                    assert_eq!(&one["payload"], payload);
+                    node.post(
+                        "/v1/deliveries/ack",
+                        json!({ "receipts": [one["receipt"]] }),
+                    )
+                    .await;
+                }
+            }
+        }
+    }
+}
+
 /// Requests, the status of their refusal, and a part of its reason.
 const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("POST /v1/jobs", "", 400, "body"),
@@ -180,6 +290,18 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
         "dely",
     ),
     ("POST /v1/jobs", r#"{"delay": "soon"}"#, 400, "like 1500ms"),
+    (
+        "PATCH /v1/jobs/1-0000000000000000",
+        r#"{"due": "2030-01-31T12:00:00"}"#,
+        400,
+        "12:00:00+02:00",
+    ),
+    (
+        "POST /v1/jobs/batch",
+        r#"{"jobs": [{"due": "2030-02-30T12:00:00Z"}]}"#,
+        400,
+        "jobs[0]: due: not a time",
+    ),
     (
         "POST /v1/jobs",
         r#"{"due": "31.1.2030"}"#,
@@ -290,18 +412,6 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
         "retry",
     ),
     (
-    (
-        "PATCH /v1/jobs/1-0000000000000000",
-        r#"{"due": "2030-01-31T12:00:00"}"#,
-        400,
-        "12:00:00+02:00",
-    ),
-    (
-        "POST /v1/jobs/batch",
-        r#"{"jobs": [{"due": "2030-02-30T12:00:00Z"}]}"#,
-        400,
-        "jobs[0]: due: not a time",
-    ),
         "POST /v1/deliveries/extend",
         r#"{"receipts": ["7"]}"#,
         400,
