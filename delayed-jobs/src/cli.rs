@@ -115,11 +115,13 @@ async fn serve(
 ) -> Result<bool, Failure> {
     let busy = |error| format!("cannot listen on {listen}: {error}");
     let listener = TcpListener::bind(listen).await.map_err(busy)?;
+    // From the first lease on, so that each one is given back.
+    let end = asked_to_end()?;
     let node = Node::start(settings).await?;
     node.shared.tokens.load().map_err(StoreError::Unfit)?;
     let pushing = webhook::push(webhook, &node)?;
     println!("listening on http://{}", listener.local_addr()?);
-    http::serve(&node, listener, asked_to_end()?).await?;
+    http::serve(&node, listener, end).await?;
     // A receiver may never answer; what is not ended comes again after its hold.
     let _ = timeout(http::LAST, pushing.join_all()).await;
     node.stop().await;
@@ -129,9 +131,10 @@ async fn serve(
 /// Ready after Ctrl-C or a termination signal.
 fn asked_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
+            _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
     })
