@@ -425,6 +425,13 @@ impl Driver {
 /// The methods that a shard needs and a local timer does not.
 #[cfg(feature = "threads")]
 impl Driver {
+    /// Makes room for the first hundred entries in the wheel, which takes them where the log has no block, and in the
+    /// list of those that wait for the next turn. False if there is no memory.
+    #[must_use]
+    pub(super) fn reserve_first(&mut self) -> bool {
+        self.wheel.reserve_first() && self.deferred.reserve_first()
+    }
+
     /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there: 0,
     /// which is at once, while a sweep goes on, or if the owner `is_busy`; `u64::MAX` for never. O(1).
     ///

@@ -30,12 +30,17 @@ pub(crate) use store::Fired;
 pub(crate) use store::{Fate, TimerStore};
 pub(crate) use turn::TurnState;
 
-/// Makes room for the places of half a million entries, for an owner that must not call the allocator later.
+/// Makes room for the places of half a million entries, for an owner that must not call the allocator later. Keeps the
+/// memory of the first entries: a drain finds timers that were accepted, and can refuse none. Ends the process if that
+/// memory is refused.
 #[cfg(feature = "threads")]
 pub(crate) fn expect_many(mut driver: Driver) -> Driver {
     _ = (
         driver.log.blocks.try_reserve(1024),
         driver.log.pool.0.try_reserve(1024),
     );
+    if !driver.reserve_first() {
+        crate::wheel::no_memory();
+    }
     driver
 }

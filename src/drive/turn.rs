@@ -46,6 +46,12 @@ impl Default for Deferred {
 }
 
 impl Deferred {
+    /// Makes room for the first hundred entries; false if there is no memory.
+    #[cfg(feature = "threads")]
+    pub(super) fn reserve_first(&mut self) -> bool {
+        self.entries.try_reserve(100).is_ok()
+    }
+
     /// Appends an entry; false if there is no memory.
     pub(super) fn push(&mut self, entry: Entry) -> bool {
         let has_room = self.entries.try_reserve(1).is_ok();

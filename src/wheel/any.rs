@@ -25,6 +25,15 @@ impl AnyWheel {
             WheelKind::Hashed { buckets } => Err(BuildError::BucketsOutOfRange { buckets }),
         }
     }
+
+    /// Takes the memory of the first hundred entries, whatever their deadlines; false if there is none.
+    #[cfg(feature = "threads")]
+    pub(crate) fn reserve_first(&mut self) -> bool {
+        match self {
+            Self::Hierarchical(wheel) => wheel.reserve_first(),
+            Self::Hashed(wheel) => wheel.reserve_first(),
+        }
+    }
 }
 
 // Inlined all the way: a caller that passes an entry through memory writes it in parts and reads it back as a whole,

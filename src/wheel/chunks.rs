@@ -207,6 +207,14 @@ impl<const N: usize> Chunks<N> {
         *from = Bucket::EMPTY;
     }
 
+    /// Takes the memory of the first segment: with a chunk for each of a hundred entries, they find room in any
+    /// buckets. False if there is no memory.
+    #[cfg(feature = "threads")]
+    pub(super) fn reserve_first(&mut self) -> bool {
+        const { assert!(SEGMENT_CHUNKS > 100) };
+        self.grow().is_some()
+    }
+
     fn has_room(&self, id: u32, entries: u32) -> bool {
         (self.chunk(id).len + entries) as usize <= N
     }

@@ -67,6 +67,12 @@ impl Hashed {
         self.buckets.len()
     }
 
+    /// Takes the memory of the first chunks; false if there is none.
+    #[cfg(feature = "threads")]
+    pub(super) fn reserve_first(&mut self) -> bool {
+        self.chunks.reserve_first()
+    }
+
     #[inline]
     fn bucket_of(&self, deadline: u64) -> usize {
         (deadline & (self.buckets.len() as u64 - 1)) as usize

@@ -113,6 +113,12 @@ impl Hierarchical {
         self
     }
 
+    /// Takes the memory of the first chunks; false if there is none.
+    #[cfg(feature = "threads")]
+    pub(super) fn reserve_first(&mut self) -> bool {
+        self.chunks.reserve_first()
+    }
+
     /// Returns the tick of the earliest recent entry.
     #[inline]
     fn next_recent(&self) -> Option<u64> {

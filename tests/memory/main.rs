@@ -7,6 +7,7 @@
 //! | `allocator` | the system's allocator, which stops a thread that asks for it, or has no memory for it |
 //! | `children` | processes of a test's own |
 //! | `forked` | a child that forked beside busy threads uses blocks again |
+//! | `first_drain` | a new shard has room for the entries of its first timers |
 //! | `given_back` | the memory of a burst goes back to the system, and its keys stay stale |
 //! | `refused` | a timer for which there is no memory comes back in the error, and an engine without threads says so |
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
@@ -29,6 +30,7 @@ mod allocator;
 )]
 #[path = "../hostile/children.rs"]
 mod children;
+mod first_drain;
 #[cfg(target_os = "linux")]
 mod forked;
 mod given_back;

@@ -411,11 +411,20 @@ fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
         .unwrap();
     // Nodes that are free.
     assert!(engine.cancel(engine.schedule_key(DELAY, 0).unwrap()).won());
-    assert!(
-        of_a_loop
-            .cancel(of_a_loop.remote().schedule(DELAY, 0).unwrap())
-            .won()
-    );
+    let remote = of_a_loop.remote();
+    let keys: Vec<_> = (0..2000)
+        .map(|n| remote.schedule(DELAY, n).unwrap())
+        .collect();
+    assert!(keys.into_iter().all(|key| of_a_loop.cancel(key).won()));
+    // The loop's wheel has no chunk left: each of these needs one.
+    let is_full = refusing_from(1, || {
+        (1..2000).any(|n| {
+            let far = of_a_loop.schedule(Time::ZERO, ms(n * 65_537), 0);
+            far.is_err_and(|error| is_out_of_memory(&error, 0))
+        })
+    });
+    let full = of_a_loop.pending();
+    assert!(is_full && full > 100);
     for allowed in [1, 2000] {
         let [in_engine, in_local, in_loop] = refusing_from(allowed, || {
             [
@@ -434,8 +443,9 @@ fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
     }
     assert_eq!(
         (engine.pending(), local.pending(), of_a_loop.pending()),
-        (0, 0, 0)
+        (0, 0, full)
     );
+    of_a_loop.clear();
     engine.schedule_periodic(DELAY, period, 7).unwrap();
     local
         .schedule_periodic(Time::ZERO, DELAY, period, 8)
