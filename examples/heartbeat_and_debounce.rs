@@ -35,7 +35,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A fixed rate keeps its phase; `Skip` says what happens to missed beats.
     let timer = Timer::new()?;
     let (beat, beats) = channel::<u32>();
-    let period = Period::fixed_rate(Duration::from_millis(2), MissedTicks::Skip)?;
+    let period = Period::fixed_rate(Duration::from_millis(2), MissedTicks::Skip);
     let heart = timer.repeat(Duration::ZERO, period, move || _ = beat.send(1))?;
     for _ in 0..3 {
         beats.recv()?;

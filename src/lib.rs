@@ -173,7 +173,7 @@ pub use settings::Settings;
 pub use shard::{DurationHistogram, PinState, ShardStats};
 #[cfg(feature = "threads")]
 pub use time::{BootClock, SpinClock};
-pub use time::{Clock, MissedTicks, Period, PeriodError, Time, When};
+pub use time::{Clock, MissedTicks, Period, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};
 pub use types::{

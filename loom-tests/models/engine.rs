@@ -54,7 +54,7 @@ impl Peer {
 
     /// Like [`Self::schedule`], for a timer that is called first at tick `first` and every five ticks then.
     pub(super) fn schedule_periodic(&self, first: u64, id: u64) -> Option<Key<Payload>> {
-        let every = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
+        let every = Period::fixed_delay(Duration::from_nanos(10));
         let first = Deadline {
             nominal: Time::from_nanos(first * 2),
             tick: first,

@@ -26,7 +26,7 @@ const SECOND: u64 = 2 * FIRST;
 
 fn repeat(payload: Payload) -> Repeat<Payload> {
     let every = Duration::from_nanos(FIRST * TICK);
-    let period = Period::fixed_rate(every, MissedTicks::Skip).unwrap();
+    let period = Period::fixed_rate(every, MissedTicks::Skip);
     let first = Deadline {
         nominal: Time::from_nanos(FIRST * TICK),
         tick: FIRST,

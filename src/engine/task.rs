@@ -240,12 +240,12 @@ impl TimerTask {
     }
 
     /// Makes a task of a closure that runs once per period.
-    pub(super) fn repeating(run: impl FnMut() + Send + 'static) -> Self {
+    pub(crate) fn repeating(run: impl FnMut() + Send + 'static) -> Self {
         Repeating(Arc::new(Mutex::new(run))).into_task()
     }
 
     /// Makes the same task once more; only [`TimerTask::repeating`] ones are ever asked.
-    pub(super) fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         let Some(again) = self.vtable.again else {
             return Self::new(|| ());
         };

@@ -40,7 +40,7 @@ use std::time::Duration;
 /// assert!(timer.is_pending(key) && timer.deadline(key) > Some(held.deadline()));
 /// assert_eq!(timer.cancel(key).into_payload(), Some(18));
 ///
-/// let beat = timer.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip)?, 19)?;
+/// let beat = timer.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip), 19)?;
 /// assert!(timer.cancel(beat).won());
 /// assert_eq!(timer.stop()?.len(), 1); // 17
 /// # Ok(()) }
@@ -116,11 +116,11 @@ impl Timer<TimerTask> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tickwheel::{MissedTicks, Period, Timer};
+    /// use tickwheel::Timer;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = Timer::new()?;
-    /// let second = Period::fixed_rate(Duration::from_secs(1), MissedTicks::Skip)?;
+    /// let second = Duration::from_secs(1);
     /// let mut beats = 0;
     /// let key = timer.repeat(Duration::ZERO, second, move || {
     ///     beats += 1;
@@ -136,12 +136,12 @@ impl Timer<TimerTask> {
     pub fn repeat(
         &self,
         first: impl Into<When>,
-        period: Period,
+        period: impl Into<Period>,
         run: impl FnMut() + Send + 'static,
     ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
         self.inner.begin_periodic(
             first.into(),
-            period,
+            period.into(),
             TimerTask::repeating(run),
             TimerTask::again,
         )
@@ -208,14 +208,14 @@ impl<T: Send + 'static> Timer<T> {
     pub fn schedule_periodic(
         &self,
         first: impl Into<When>,
-        period: Period,
+        period: impl Into<Period>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Recurring,
     {
         self.inner
-            .begin_periodic(first.into(), period, payload, T::clone)
+            .begin_periodic(first.into(), period.into(), payload, T::clone)
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 ///
 ///     remote.schedule(Duration::ZERO, 1)?;
 ///     remote.schedule(minute, 2)?;
-///     remote.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip)?, 3)?;
+///     remote.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip), 3)?;
 ///     assert_eq!((remote.pending(), remote.stats().cancelled), (3, 1));
 ///     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// });
@@ -85,16 +85,26 @@ impl<T: Send + 'static> Remote<T> {
     pub fn schedule_periodic(
         &self,
         first: impl Into<When>,
-        period: Period,
+        period: impl Into<Period>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Recurring,
     {
-        let recurrence = Recurrence::new(self.deadline_now(first.into()), period, self.rate);
+        self.begin_periodic(first.into(), period.into(), payload, T::clone)
+    }
+
+    fn begin_periodic(
+        &self,
+        first: When,
+        period: Period,
+        payload: T,
+        clone: fn(&T) -> T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let recurrence = Recurrence::new(self.deadline_now(first), period, self.rate);
         let repeat = Repeat {
             payload,
-            clone: T::clone,
+            clone,
             recurrence,
         };
         slot::with(|slot| match self.shard.try_producer(slot) {
@@ -196,6 +206,22 @@ impl Remote<TimerTask> {
         run: impl FnOnce() + Send + 'static,
     ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
         self.schedule(when, TimerTask::new(run))
+    }
+
+    /// Schedules a closure to fire once per period, the first time at `first`; the loop runs it where it polls. See
+    /// [`Timer::repeat`](crate::Timer::repeat).
+    ///
+    /// # Errors
+    ///
+    /// Like [`schedule`](Self::schedule).
+    pub fn repeat(
+        &self,
+        first: impl Into<When>,
+        period: impl Into<Period>,
+        run: impl FnMut() + Send + 'static,
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        let task = TimerTask::repeating(run);
+        self.begin_periodic(first.into(), period.into(), task, TimerTask::again)
     }
 }
 

@@ -60,7 +60,7 @@ use std::time::Duration;
 /// timer.set_budget(Budget::new().fire(256));
 /// let now = timer.now();
 /// let idle = timer.schedule(now, second, "idle")?;
-/// let every_second = Period::fixed_rate(second, MissedTicks::Skip)?;
+/// let every_second = Period::fixed_rate(second, MissedTicks::Skip);
 /// let beat = timer.schedule_periodic(now, second, every_second, "beat")?;
 /// timer.remote().schedule(3 * second, "from another thread")?;
 /// assert!(timer.reschedule(now, idle, 2 * second).moved());
@@ -200,16 +200,27 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         &mut self,
         now: Time,
         first: impl Into<When>,
-        period: Period,
+        period: impl Into<Period>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Recurring,
     {
-        let recurrence = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
+        self.begin_periodic(now, first.into(), period.into(), payload, T::clone)
+    }
+
+    fn begin_periodic(
+        &mut self,
+        now: Time,
+        first: When,
+        period: Period,
+        payload: T,
+        clone: fn(&T) -> T,
+    ) -> Result<Key<T>, ScheduleError<T>> {
+        let recurrence = Recurrence::new(self.deadline_of(now, first), period, self.rate);
         self.owner.schedule_periodic(Repeat {
             payload,
-            clone: T::clone,
+            clone,
             recurrence,
         })
     }
@@ -452,6 +463,40 @@ impl EventLoopTimer<TimerTask> {
         run: impl FnOnce() + Send + 'static,
     ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
         self.schedule(now, when, TimerTask::new(run))
+    }
+
+    /// Schedules a closure to fire once per period, the first time at `first`, where a delay counts from `now`; the
+    /// loop runs it where it polls. See [`Timer::repeat`](crate::Timer::repeat).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{EventLoopTimer, ManualClock, Settings, TimerTask};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
+    /// let mut timer: EventLoopTimer<TimerTask> =
+    ///     Settings::new().clock(clock.clone()).build_with_waker(|| ())?;
+    /// let beat = timer.repeat(clock.now(), Duration::ZERO, second, || println!("beat"))?;
+    /// for _ in 0..3 {
+    ///     assert_eq!(timer.poll(clock.now(), |expired| expired.payload.run()).fired, 1);
+    ///     clock.advance(second);
+    /// }
+    /// assert!(timer.cancel(beat).won());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Like [`schedule`](Self::schedule).
+    pub fn repeat(
+        &mut self,
+        now: Time,
+        first: impl Into<When>,
+        period: impl Into<Period>,
+        run: impl FnMut() + Send + 'static,
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        let task = TimerTask::repeating(run);
+        self.begin_periodic(now, first.into(), period.into(), task, TimerTask::again)
     }
 }
 

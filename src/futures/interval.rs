@@ -103,7 +103,7 @@ impl Timer {
     /// let timer = Timer::new()?;
     /// let minute = Duration::from_secs(60);
     /// let beat = timer.interval(minute);
-    /// let pause = timer.interval_at(minute, Period::fixed_delay(minute)?); // not at once
+    /// let pause = timer.interval_at(minute, Period::fixed_delay(minute)); // not at once
     /// # drop((beat, pause));
     /// # Ok(()) }
     /// ```
@@ -180,7 +180,7 @@ impl<E> Interval<E> {
     /// Sets what happens to ticks that were missed, and makes the period one of a fixed rate.
     #[must_use]
     pub fn missed_ticks(mut self, missed: MissedTicks) -> Self {
-        self.period = Period::fixed_rate(self.period.length(), missed).unwrap_or(self.period);
+        self.period = Period::fixed_rate(self.period.length(), missed);
         self
     }
 

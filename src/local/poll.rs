@@ -126,7 +126,7 @@ impl<T> LocalTimer<T> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let (clock, ms) = (ManualClock::new(), Duration::from_millis);
     /// let mut timer = LocalTimer::new(ms(1))?;
-    /// let pause = Period::fixed_delay(ms(10))?;
+    /// let pause = Period::fixed_delay(ms(10));
     /// let key = timer.schedule_periodic(clock.now(), Duration::ZERO, pause, "slow")?;
     /// timer.poll_with_clock(&clock, |_, _| drop(clock.advance(ms(7)))); // it takes 7 ms
     /// assert_eq!(timer.deadline(key), Some(clock.now() + ms(10)));

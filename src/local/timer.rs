@@ -182,7 +182,7 @@ impl<T> LocalTimer<T> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let second = Duration::from_secs(1);
     /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
-    /// let every_second = Period::fixed_rate(second, MissedTicks::Skip)?;
+    /// let every_second = Period::fixed_rate(second, MissedTicks::Skip);
     /// let heartbeat = timer.schedule_periodic(Time::ZERO, second, every_second, "heartbeat")?;
     ///
     /// let mut beats = 0;
@@ -206,13 +206,17 @@ impl<T> LocalTimer<T> {
         &mut self,
         now: Time,
         first: impl Into<When>,
-        period: Period,
+        period: impl Into<Period>,
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>>
     where
         T: Recurring,
     {
-        let recurrence = Recurrence::new(self.deadline_of(now, first.into()), period, self.rate);
+        let recurrence = Recurrence::new(
+            self.deadline_of(now, first.into()),
+            period.into(),
+            self.rate,
+        );
         let tick = recurrence.tick();
         let repeat = Repeat {
             payload,

@@ -47,7 +47,7 @@ pub(crate) use deadline::{Deadline, MonotonicNow};
 pub use manual::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::MonotonicClock;
-pub use period::{MissedTicks, Period, PeriodError};
+pub use period::{MissedTicks, Period};
 pub use point::Time;
 pub(crate) use point::{saturating_ns, whole_ms};
 #[cfg(feature = "threads")]

@@ -7,27 +7,6 @@ use super::{Time, saturating_ns};
 use core::num::NonZeroU64;
 use core::time::Duration;
 
-/// Why a period was refused.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel::{MissedTicks, Period, PeriodError};
-///
-/// assert_eq!(Period::fixed_rate(Duration::ZERO, MissedTicks::Skip), Err(PeriodError::Zero));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PeriodError {
-    /// The period is zero: its timer would be due again at once, for ever.
-    Zero,
-}
-
-error_texts! { PeriodError
-    Self::Zero =>
-        "the period is 0 and its timer would fire without end; choose at least 1ns, better at \
-         least one tick, or schedule a timer that fires once",
-}
-
 /// The treatment of missed periods of a fixed-rate timer.
 ///
 /// A period counts as missed when the deadline after the one that fires has passed as well. Firing late
@@ -39,10 +18,10 @@ error_texts! { PeriodError
 ///
 /// // A period of 10 s, and the call for second 10 is made at second 35.
 /// let (ten, at) = (Duration::from_secs(10), |seconds| Time::ZERO + Duration::from_secs(seconds));
-/// let next = |missed| Period::fixed_rate(ten, missed).map(|period| period.next(at(10), at(35)));
-/// assert_eq!(next(MissedTicks::Skip), Ok(at(40)));
-/// assert_eq!(next(MissedTicks::Delay), Ok(at(45)));
-/// assert_eq!(next(MissedTicks::Burst), Ok(at(20))); // and 30, at once
+/// let next = |missed| Period::fixed_rate(ten, missed).next(at(10), at(35));
+/// assert_eq!(next(MissedTicks::Skip), at(40));
+/// assert_eq!(next(MissedTicks::Delay), at(45));
+/// assert_eq!(next(MissedTicks::Burst), at(20)); // and 30, at once
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
@@ -58,28 +37,29 @@ pub enum MissedTicks {
     Burst,
 }
 
-/// How a periodic timer goes on after it has fired. At least 1 ns.
+/// Says when a periodic timer is due again after it has fired: 1 ns later at least, and 584 years at most.
 ///
-/// A period is 16 bytes of plain data. Periods shorter than the timer's tick are allowed; several of them
-/// then fall into one tick, of which [`MissedTicks::Skip`] fires one.
+/// A period is 16 bytes of plain data. Each call that takes one takes a [`Duration`], too: a fixed rate that leaves
+/// missed periods out. Periods shorter than the timer's tick are allowed, and a length of zero counts as 1 ns. Several
+/// of them then fall into one tick, of which [`MissedTicks::Skip`] fires one.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{MissedTicks, Period, PeriodError, Time};
+/// use tickwheel::{MissedTicks, Period, Time};
 ///
 /// let second = Duration::from_secs(1);
 /// let at = |seconds| Time::ZERO + second * seconds;
 ///
-/// let rate = Period::fixed_rate(second, MissedTicks::Skip)?;
+/// let rate = Period::fixed_rate(second, MissedTicks::Skip);
+/// assert_eq!(Period::from(second), rate);
 /// assert_eq!(rate.next(at(1), at(1) + second / 2), at(2)); // late, but no period was missed
 /// assert_eq!(rate.next(at(1), at(7) + second / 2), at(8)); // 2 to 7 are left out
 ///
-/// let pause = Period::fixed_delay(second)?;
+/// let pause = Period::fixed_delay(second);
 /// assert_eq!(pause.next(at(1), at(7)), at(8));
 /// assert!(pause.is_fixed_delay() && pause.length() == second);
 ///
-/// assert_eq!(Period::fixed_delay(Duration::ZERO), Err(PeriodError::Zero));
-/// # Ok::<(), PeriodError>(())
+/// assert_eq!(Period::fixed_delay(Duration::ZERO).length(), Duration::from_nanos(1));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Period {
@@ -94,12 +74,30 @@ enum Kind {
 }
 
 impl Period {
-    /// Deadlines `every` apart, whenever the timer is polled and however long its handler takes.
+    /// A timer that fires again whenever it is [rescheduled](crate::LocalTimer::reschedule), and never by itself.
     ///
-    /// # Errors
+    /// After each call the timer stays pending, with the same key, and its deadline is never. So one timer serves a
+    /// connection or a watchdog for its whole life. Its handler may reschedule it, too.
     ///
-    /// [`PeriodError::Zero`] for a zero period.
-    pub fn fixed_rate(every: Duration, missed: MissedTicks) -> Result<Self, PeriodError> {
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{LocalTimer, Period, Time};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+    /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    /// let watchdog = timer.schedule_periodic(Time::ZERO, at(5), Period::NEVER, "silence")?;
+    /// assert_eq!(timer.poll(at(5), |expired| assert_eq!(expired.payload, "silence")).fired, 1);
+    /// assert!(timer.is_pending(watchdog) && timer.next_deadline().is_none());
+    /// assert!(timer.reschedule(at(6), watchdog, Duration::from_secs(5)).moved());
+    /// assert_eq!(timer.poll(at(11), |_| ()).fired, 1);
+    /// # Ok(()) }
+    /// ```
+    pub const NEVER: Self = Self::fixed_delay(Duration::MAX);
+
+    /// Creates a rate: deadlines `every` apart, whenever the timer is polled and however long its handler takes.
+    #[must_use]
+    pub const fn fixed_rate(every: Duration, missed: MissedTicks) -> Self {
         Self::new(every, Kind::Rate(missed))
     }
 
@@ -108,20 +106,19 @@ impl Period {
     ///
     /// Where the end of the call is unknown, the pause begins at another time: in a
     /// [`LocalTimer`](crate::LocalTimer) at the time that the poll was told, unless that is given a clock
-    /// ([`poll_with_clock`](crate::LocalTimer::poll_with_clock)); where a handler has swapped its loop's timer for
-    /// another one, at that timer's next poll; where a clock of yours panics at the end of the call, at the latest time
-    /// that is known, or at a local timer's next poll.
-    ///
-    /// # Errors
-    ///
-    /// [`PeriodError::Zero`] for a zero pause.
-    pub fn fixed_delay(pause: Duration) -> Result<Self, PeriodError> {
+    /// ([`poll_with_clock`](crate::LocalTimer::poll_with_clock)); where a clock of yours panics at the end of the call,
+    /// at the latest time that is known, or at a local timer's next poll.
+    #[must_use]
+    pub const fn fixed_delay(pause: Duration) -> Self {
         Self::new(pause, Kind::Delay)
     }
 
-    fn new(length: Duration, kind: Kind) -> Result<Self, PeriodError> {
-        let nanos = NonZeroU64::new(saturating_ns(length)).ok_or(PeriodError::Zero)?;
-        Ok(Self { nanos, kind })
+    const fn new(length: Duration, kind: Kind) -> Self {
+        let nanos = match NonZeroU64::new(saturating_ns(length)) {
+            Some(nanos) => nanos,
+            None => NonZeroU64::MIN,
+        };
+        Self { nanos, kind }
     }
 
     /// Returns the length of the period or pause; 584 years at most.
@@ -158,15 +155,10 @@ impl Period {
     }
 }
 
-/// A fixed rate that leaves missed ticks out. A duration of zero, which is no period, counts as a millisecond.
+/// Creates a fixed rate that leaves missed periods out.
 impl From<Duration> for Period {
     fn from(every: Duration) -> Self {
-        let nanos = NonZeroU64::new(saturating_ns(every));
-        let nanos = nanos.unwrap_or(NonZeroU64::MIN.saturating_add(999_999));
-        Self {
-            nanos,
-            kind: Kind::Rate(MissedTicks::Skip),
-        }
+        Self::fixed_rate(every, MissedTicks::Skip)
     }
 }
 
@@ -178,7 +170,7 @@ mod tests {
     const ALL: [MissedTicks; 3] = [MissedTicks::Skip, MissedTicks::Delay, MissedTicks::Burst];
 
     fn rate(nanos: u64, missed: MissedTicks) -> Period {
-        Period::fixed_rate(Duration::from_nanos(nanos), missed).unwrap()
+        Period::fixed_rate(Duration::from_nanos(nanos), missed)
     }
 
     fn time(nanos: u64) -> Time {
@@ -205,30 +197,29 @@ mod tests {
 
     #[test]
     fn a_fixed_delay_counts_from_the_end_of_the_handler() {
-        let pause = Period::fixed_delay(Duration::from_nanos(10)).unwrap();
+        let pause = Period::fixed_delay(Duration::from_nanos(10));
         assert_eq!(pause.next(time(100), time(100)), time(110));
         assert_eq!(pause.next(time(100), time(777)), time(787));
         assert!(pause.is_fixed_delay() && !rate(1, MissedTicks::Skip).is_fixed_delay());
     }
 
     #[test]
-    fn a_duration_is_a_fixed_rate_that_skips_and_is_not_zero() {
+    fn a_duration_is_a_fixed_rate_that_skips_and_no_period_is_zero() {
         assert_eq!(
             Period::from(Duration::from_nanos(10)),
             rate(10, MissedTicks::Skip)
         );
+        assert_eq!(Period::from(Duration::ZERO), rate(1, MissedTicks::Skip));
+        assert_eq!(ALL.map(|it| rate(0, it)), ALL.map(|it| rate(1, it)));
         assert_eq!(
-            Period::from(Duration::ZERO),
-            rate(1_000_000, MissedTicks::Skip)
+            Period::fixed_delay(Duration::ZERO),
+            Period::fixed_delay(Duration::from_nanos(1))
         );
-        let refused = ALL.map(|missed| Period::fixed_rate(Duration::ZERO, missed));
-        assert_eq!(refused, [Err(PeriodError::Zero); 3]);
-        assert_eq!(Period::fixed_delay(Duration::ZERO), Err(PeriodError::Zero));
     }
 
     #[test]
     fn the_end_of_the_scale_is_never() {
-        let ever = Period::fixed_rate(Duration::MAX, MissedTicks::Burst).unwrap();
+        let ever = Period::fixed_rate(Duration::MAX, MissedTicks::Burst);
         assert_eq!(ever.length(), Duration::from_nanos(u64::MAX));
         assert_eq!(ever.next(time(1), time(1)), Time::MAX);
         for missed in ALL {

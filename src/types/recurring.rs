@@ -9,7 +9,7 @@
 ///
 /// fn every_second<T: Recurring>(timer: &mut LocalTimer<T>, payload: T) -> Result<(), Box<dyn std::error::Error>> {
 ///     let second = Duration::from_secs(1);
-///     let period = Period::fixed_rate(second, MissedTicks::Skip)?;
+///     let period = Period::fixed_rate(second, MissedTicks::Skip);
 ///     timer.schedule_periodic(Time::ZERO, second, period, payload).map_err(|error| error.into_kind())?;
 ///     Ok(())
 /// }

@@ -47,7 +47,6 @@ fn auto_traits_are_pinned() {
         MonotonicClock: "Send Sync Unpin"
         PanicReport: "Send Sync Unpin"
         Period: "Send Sync Unpin"
-        PeriodError: "Send Sync Unpin"
         PinState: "Send Sync Unpin"
         Pinning: "Send Sync Unpin"
         Polled: "Send Sync Unpin"

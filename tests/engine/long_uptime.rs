@@ -222,7 +222,7 @@ fn ten_years(wheel: WheelKind) {
     life.heartbeat(1, DAY, rate(24 * HOUR));
     // Not a divisor of anything, counted from the end of its handler.
     let odd = 7 * 60 * MINUTE + 13 * MINUTE + 7;
-    life.heartbeat(2, odd, Period::fixed_delay(ms(odd)).unwrap());
+    life.heartbeat(2, odd, Period::fixed_delay(ms(odd)));
     // Beyond the ten years, up to the end of the scale: 584 years.
     for (id, years) in [(3, 11), (4, 100), (5, 500)] {
         life.schedule(id, years * YEAR);

@@ -130,7 +130,7 @@ fn a_turn_by_hand_fires_what_was_due_when_it_began_and_nothing_else() {
         for id in 0..5 {
             timer.schedule_key(Duration::ZERO, id).unwrap();
         }
-        let period = Period::fixed_rate(ms(1), MissedTicks::Burst).unwrap();
+        let period = Period::fixed_rate(ms(1), MissedTicks::Burst);
         timer.schedule_periodic(Duration::ZERO, period, 5).unwrap();
         timer.schedule_key(ms(1), 6).unwrap();
         for (turn, due) in [6, 8, 9].into_iter().enumerate() {

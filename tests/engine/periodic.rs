@@ -240,7 +240,7 @@ fn at(millis: u64) -> Time {
 }
 
 fn pause(length: Duration) -> Period {
-    Period::fixed_delay(length).unwrap()
+    Period::fixed_delay(length)
 }
 
 /// Where a periodic timer is interrupted.
@@ -409,10 +409,29 @@ fn each_interruption_costs_what_it_ends_or_moves_and_nothing_else() {
     }
 }
 
+/// One timer serves a connection for its whole life: moved between its calls, or in one of them.
+#[test]
+fn a_timer_that_is_never_due_by_itself_is_armed_again_in_place() {
+    for (script, mut front) in fronts() {
+        let key = start(&script, &mut *front, ms(10), Period::NEVER).expect("there is room");
+        assert_eq!(run_to(&script, &mut *front, 15), [(10, 10)]);
+        assert_eq!(front.hand().deadline(key), Some(Time::MAX));
+        assert_eq!(run_to(&script, &mut *front, 80), []);
+        assert!(front.hand().pending() == 1 && move_to(front.hand(), key, 90));
+        let act: Act = Box::new(move |hand| assert!(move_to(hand, key, 95)));
+        *script.in_call.lock().unwrap() = Some(act);
+        let calls = run_to(&script, &mut *front, 120);
+        assert_eq!(calls, [(90, 90), (95, 95)]);
+        assert_eq!(front.hand().deadline(key), Some(Time::MAX));
+        assert!(cancel(front.hand(), key));
+        assert_eq!(front.end(), 0);
+    }
+}
+
 /// Calls at the end of a pause from 10 to 47 ms, and those after it.
 #[test]
 fn missed_periods_are_skipped_delayed_or_made_up_for() {
-    let of = |missed| Period::fixed_rate(ms(10), missed).unwrap();
+    let of = |missed| Period::fixed_rate(ms(10), missed);
     #[rustfmt::skip]
     let policies: [(Period, &[(u64, u64)]); 4] = [
         (of(MissedTicks::Skip), &[(47, 20), (50, 50), (60, 60)]),
@@ -434,7 +453,7 @@ fn missed_periods_are_skipped_delayed_or_made_up_for() {
 /// A timer that is far behind holds up the shard that it shares by one call per turn.
 #[test]
 fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
-    let burst = Period::fixed_rate(ms(10), MissedTicks::Burst).unwrap();
+    let burst = Period::fixed_rate(ms(10), MissedTicks::Burst);
     let clock = ManualClock::new();
     let builder = one_shard().clock(clock.clone()).drive(Drive::Manual);
     let timer = builder.build_with(|_: Expired<u32>| ()).unwrap();
@@ -517,7 +536,7 @@ fn clones_that_panic_hold_up_nobody() {
             Self(Arc::clone(&self.0))
         }
     }
-    let burst = Period::fixed_rate(us(1), MissedTicks::Burst).unwrap();
+    let burst = Period::fixed_rate(us(1), MissedTicks::Burst);
     let clock = ManualClock::new();
     let builder = one_shard().clock(clock.clone()).drive(Drive::Manual);
     let timer = builder.build_with(|_: Expired<Brittle>| ()).unwrap();

@@ -1,16 +1,16 @@
 //! Periodic timers in a loop: what it is told of when to poll.
 
 use crate::support::breakable::Breakable;
-use crate::{MS, manual};
+use crate::{HOUR, MS, manual};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use tickwheel::{EventLoopTimer, Period, Settings, Time};
+use tickwheel::{EventLoopTimer, Period, Settings, Time, TimerTask};
 
 /// The loop is told a time that its own clock has not come to, or has forgotten.
 #[test]
 fn a_call_that_ends_before_it_began_counts_from_its_beginning() {
     let (mut timer, clock, _) = manual::<u64>();
-    let pause = Period::fixed_delay(10 * MS).unwrap();
+    let pause = Period::fixed_delay(10 * MS);
     let key = timer
         .schedule_periodic(Time::ZERO, Duration::ZERO, pause, 1)
         .unwrap();
@@ -43,7 +43,7 @@ fn a_call_whose_end_the_clock_does_not_tell_counts_from_its_poll() {
     let clock = Breakable::default();
     let settings = Settings::new().clock(clock.clone());
     let mut timer: EventLoopTimer<u64> = settings.build_with_waker(|| ()).unwrap();
-    let pause = Period::fixed_delay(10 * MS).unwrap();
+    let pause = Period::fixed_delay(10 * MS);
     let key = timer
         .schedule_periodic(Time::ZERO, Duration::ZERO, pause, 1)
         .unwrap();
@@ -56,4 +56,30 @@ fn a_call_whose_end_the_clock_does_not_tell_counts_from_its_poll() {
     let next = Some(now + 10 * MS);
     assert_eq!((timer.deadline(key), timer.pending()), (next, 1));
     clock.set_broken(false);
+}
+
+/// A closure that is called again and again, given by the loop and by another thread: its state stays with it.
+#[test]
+fn closures_repeat_on_the_loop_whoever_schedules_them() {
+    let (mut timer, clock, _) = manual::<TimerTask>();
+    let (told, calls) = std::sync::mpsc::channel();
+    let counting = |name: &'static str| {
+        let (told, mut calls) = (told.clone(), 0);
+        move || {
+            calls += 1;
+            told.send((name, calls)).unwrap();
+        }
+    };
+    let own = timer.repeat(clock.now(), MS, 10 * MS, counting("own"));
+    let remote = timer.remote();
+    let other = remote.repeat(2 * MS, Period::fixed_delay(10 * MS), counting("other"));
+    for _ in 0..25 {
+        clock.advance(MS);
+        timer.poll(clock.now(), |expired| expired.payload.run());
+    }
+    let expected = [1, 2, 3].map(|n| [("own", n), ("other", n)]);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), expected.concat());
+    assert!(remote.cancel(own.unwrap()).won() && timer.cancel(other.unwrap()).won());
+    clock.advance(HOUR);
+    assert_eq!(timer.poll(clock.now(), |_| ()).fired, 0);
 }

@@ -146,7 +146,7 @@ enum Burst {
 
 /// Once in a millisecond.
 fn period() -> Period {
-    Period::fixed_rate(MS, MissedTicks::Skip).unwrap()
+    Period::fixed_rate(MS, MissedTicks::Skip)
 }
 
 /// Turns until the burst is over; a periodic timer must not wait for more than `bound` calls meanwhile.

@@ -351,7 +351,7 @@ fn goes_on_when_it_is_pulled(mut timer: impl LoopTimer<Payload = u64>, key: Key<
 
 #[test]
 fn a_periodic_timer_that_is_pulled_goes_on_after_its_call() {
-    let pause = Period::fixed_delay(MS).unwrap();
+    let pause = Period::fixed_delay(MS);
     let mut timer = LocalTimer::new(MS).unwrap();
     let key = timer
         .schedule_periodic(NOW, Duration::ZERO, pause, 1)

@@ -46,7 +46,7 @@ fn no_payload_is_lost<L: LoopTimer<Payload = Payload>>(
 
 #[test]
 fn a_handler_that_swaps_its_timer_loses_no_payload() {
-    let period = Period::fixed_delay(MS).unwrap();
+    let period = Period::fixed_delay(MS);
     no_payload_is_lost(
         || Settings::new().build_local().unwrap(),
         |timer, now, payload| _ = timer.schedule(now, Duration::ZERO, payload).unwrap(),

@@ -162,7 +162,7 @@ fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
             }
         });
         for id in 0..20 {
-            let every = Period::fixed_rate(ms(10), MissedTicks::Burst).unwrap();
+            let every = Period::fixed_rate(ms(10), MissedTicks::Burst);
             keys.lock()
                 .unwrap()
                 .push(timer.schedule_periodic(ms(10), every, id).unwrap());
@@ -181,7 +181,7 @@ fn fire_all_fires_a_periodic_timer_once_though_its_next_period_never_comes() {
     ];
     for (drive, period) in DRIVES
         .into_iter()
-        .flat_map(|drive| never.map(|it| (drive, it.unwrap())))
+        .flat_map(|drive| never.map(|it| (drive, it)))
     {
         let (timer, fired) = recording(one_shard().drive(drive));
         timer.schedule_periodic(HOUR, period, 1).unwrap();

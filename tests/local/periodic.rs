@@ -14,11 +14,11 @@ fn ms(n: u64) -> Time {
 }
 
 fn rate(every_ms: u64, missed: MissedTicks) -> Period {
-    Period::fixed_rate(Duration::from_millis(every_ms), missed).unwrap()
+    Period::fixed_rate(Duration::from_millis(every_ms), missed)
 }
 
 fn pause(pause_ms: u64) -> Period {
-    Period::fixed_delay(Duration::from_millis(pause_ms)).unwrap()
+    Period::fixed_delay(Duration::from_millis(pause_ms))
 }
 
 fn timer<T>() -> LocalTimer<T> {

@@ -272,9 +272,10 @@ impl World {
 
     fn repeat(&mut self, timer: &mut impl Local, first: Time, span: Span, rhythm: Rhythm) {
         let length = span.duration(self.book.ticks);
-        let Some(period) = rhythm.period(length) else {
+        if length.is_zero() {
             return;
-        };
+        }
+        let period = rhythm.period(length);
         let (id, due) = (
             self.book.records.len() as u64,
             self.book.ticks.point(first, self.latest),

@@ -38,7 +38,7 @@ pub(crate) fn stress(repeats: u64) -> u64 {
 
 /// Once per `every`; periods that were missed are skipped.
 pub(crate) fn rate(every: Duration) -> Period {
-    Period::fixed_rate(every, MissedTicks::Skip).unwrap()
+    Period::fixed_rate(every, MissedTicks::Skip)
 }
 
 /// A builder for one unpinned shard.

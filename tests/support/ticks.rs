@@ -80,16 +80,14 @@ pub(crate) enum Rhythm {
 }
 
 impl Rhythm {
-    /// The library's period; `None` for a length of zero.
-    pub(crate) fn period(self, length: Duration) -> Option<Period> {
-        let period = match self {
+    /// The library's period.
+    pub(crate) fn period(self, length: Duration) -> Period {
+        match self {
             Self::Skip => Period::fixed_rate(length, MissedTicks::Skip),
             Self::Delay => Period::fixed_rate(length, MissedTicks::Delay),
             Self::Burst => Period::fixed_rate(length, MissedTicks::Burst),
             Self::FixedDelay => Period::fixed_delay(length),
-        };
-        assert_eq!(period.is_err(), length.is_zero());
-        period.ok()
+        }
     }
 
     /// The deadline after `nominal`, handled at `now`.

@@ -64,7 +64,7 @@ use tickwheel::{
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let sleeps = LocalSleeps::new(Settings::new())?;
 /// let second = Duration::from_secs(1);
-/// sleeps.remote().schedule_periodic(second, Period::fixed_delay(second)?, Waker::noop().clone().into())?;
+/// sleeps.remote().schedule_periodic(second, Period::fixed_delay(second), Waker::noop().clone().into())?;
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]

@@ -69,7 +69,7 @@ impl<'a> Producer<'a> {
                 rhythm,
             } => {
                 let every = Duration::from_micros(50 + u64::from(every % 2_000));
-                let period = rhythm.period(every).expect("not zero");
+                let period = rhythm.period(every);
                 self.begin_periodic(u64::from(n) % PERIODICS, period, first);
             }
             Op::EndPeriodic(n) => books.end_periodic(engine, u64::from(n) % PERIODICS),

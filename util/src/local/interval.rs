@@ -102,7 +102,7 @@ impl LocalInterval {
     /// Sets what happens to ticks that were missed, and makes the period one of a fixed rate.
     #[must_use]
     pub fn missed_ticks(mut self, missed: MissedTicks) -> Self {
-        self.period = Period::fixed_rate(self.period.length(), missed).unwrap_or(self.period);
+        self.period = Period::fixed_rate(self.period.length(), missed);
         self
     }
 

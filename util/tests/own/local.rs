@@ -534,7 +534,7 @@ fn an_interval_keeps_its_grid_and_its_policy_for_missed_ticks() {
 fn a_pause_between_ticks_begins_when_the_next_one_is_asked_for() {
     let rig = Rig::new();
     let start = rig.sleeps.now();
-    let mut beat = rig.sleeps.interval(Period::fixed_delay(ms(10)).unwrap());
+    let mut beat = rig.sleeps.interval(Period::fixed_delay(ms(10)));
     assert!(
         beat.poll_tick(&mut Context::from_waker(Waker::noop()))
             .is_ready()
