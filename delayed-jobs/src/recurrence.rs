@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use chrono_tz::Tz;
+use chrono::{DateTime, LocalResult, TimeZone};
+use chrono_tz::{GapInfo, Tz};
 use croner::Cron;
+use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds};
 
 use crate::job::FARTHEST;
@@ -40,6 +41,11 @@ impl Recurrence {
     /// Occurrences by a cron pattern of five fields, or six with seconds first, in a time zone such as
     /// `Europe/Berlin`; `UTC` if it is empty.
     ///
+    /// Where the clock of the zone is changed, a pattern whose seconds, minutes or hours have a `*` is an interval: it
+    /// comes whenever the clock shows such a time. Any other one names times of the day, and each comes once on each
+    /// day: the first time if the clock shows it twice. Those that the clock leaves out come together, at the first
+    /// moment after them.
+    ///
     /// # Errors
     ///
     /// What is wrong with the pattern or the zone.
@@ -57,24 +63,65 @@ impl Recurrence {
 
     /// The first occurrence after `now` in milliseconds since 1970; `planned` was an occurrence, too, if it is
     /// given. Those that are missed are left out.
-    pub(crate) fn next(&self, planned: Option<u64>, now: u64) -> Option<u64> {
+    ///
+    /// # Errors
+    ///
+    /// Why there is no further occurrence.
+    pub(crate) fn next(&self, planned: Option<u64>, now: u64) -> Result<u64, String> {
+        let beyond = || "its next moment is beyond all dates".to_owned();
         match self {
             Self::Every(period) => {
                 let (from, period) = (planned.unwrap_or(now), millis(*period));
                 let passed = now.saturating_sub(from) / period;
-                passed
-                    .checked_add(1)?
-                    .checked_mul(period)?
-                    .checked_add(from)
+                let next = passed
+                    .checked_add(1)
+                    .and_then(|count| count.checked_mul(period)?.checked_add(from));
+                next.ok_or_else(beyond)
             }
             Self::Cron(cron) => {
-                let after = planned.unwrap_or(now).max(now);
-                let after = DateTime::<Utc>::from_timestamp_millis(i64::try_from(after).ok()?)?;
-                let next = cron
-                    .0
-                    .find_next_occurrence(&after.with_timezone(&cron.1), false);
-                u64::try_from(next.ok()?.timestamp_millis()).ok()
+                let (cron, zone) = &**cron;
+                let after = i64::try_from(planned.unwrap_or(now).max(now)).ok();
+                let after = after.and_then(DateTime::from_timestamp_millis);
+                let after = after.ok_or_else(beyond)?.with_timezone(zone);
+                let next = match is_interval(cron) {
+                    true => cron.find_next_occurrence(&after, false),
+                    false => next_time_of_day(cron, &after),
+                };
+                let next = next.map_err(|error| match error {
+                    CronError::TimeSearchLimitExceeded => "no date fits its pattern".to_owned(),
+                    error => error.to_string(),
+                })?;
+                u64::try_from(next.timestamp_millis()).map_err(|_| beyond())
             }
+        }
+    }
+}
+
+/// Whether a pattern has a `*` among its seconds, minutes and hours.
+fn is_interval(cron: &Cron) -> bool {
+    let pattern = &cron.pattern;
+    [&pattern.seconds, &pattern.minutes, &pattern.hours]
+        .iter()
+        .any(|field| field.from_wildcard)
+}
+
+/// Finds the first occurrence after `after` of a pattern that names times of the day. The library is asked for times that
+/// no change of the clock disturbs, because it takes a pattern of several times for an interval.
+fn next_time_of_day(cron: &Cron, after: &DateTime<Tz>) -> Result<DateTime<Tz>, CronError> {
+    let zone = after.timezone();
+    let mut local = after.naive_local();
+    loop {
+        local = cron.find_next_occurrence(&local, false)?;
+        let next = match zone.from_local_datetime(&local) {
+            LocalResult::Single(only) => only,
+            LocalResult::Ambiguous(first, _) => first,
+            LocalResult::None => GapInfo::new(&local, &zone)
+                .and_then(|gap| gap.end)
+                .ok_or(CronError::InvalidTime)?,
+        };
+        // Otherwise the clock has shown this time before.
+        if next > *after {
+            return Ok(next);
         }
     }
 }
@@ -108,6 +155,9 @@ impl FromStr for Recurrence {
 }
 
 #[cfg(test)]
+mod clock_changes;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -123,38 +173,38 @@ mod tests {
     #[test]
     fn every_keeps_its_phase_and_leaves_out_what_was_missed() {
         let every = Recurrence::every(Duration::from_millis(500)).unwrap();
-        assert_eq!(every.next(None, 1_000), Some(1_500));
-        assert_eq!(every.next(Some(1_500), 1_501), Some(2_000));
-        assert_eq!(every.next(Some(1_500), 2_000), Some(2_500));
-        assert_eq!(every.next(Some(1_500), 9_999), Some(10_000));
+        assert_eq!(every.next(None, 1_000), Ok(1_500));
+        assert_eq!(every.next(Some(1_500), 1_501), Ok(2_000));
+        assert_eq!(every.next(Some(1_500), 2_000), Ok(2_500));
+        assert_eq!(every.next(Some(1_500), 9_999), Ok(10_000));
         assert_eq!(
             every.next(Some(1_500), 1_200),
-            Some(2_000),
+            Ok(2_000),
             "a clock that is behind"
         );
-        assert_eq!(every.next(Some(u64::MAX), 0), None);
+        assert!(every.next(Some(u64::MAX), 0).is_err());
     }
 
     #[test]
     fn cron_knows_time_zones_and_summer_time() {
         let nine = Recurrence::cron("0 9 * * MON-FRI", "Europe/Berlin").unwrap();
         let friday = ms("2026-03-27T08:00:00Z");
-        assert_eq!(nine.next(None, friday - 1), Some(friday));
+        assert_eq!(nine.next(None, friday - 1), Ok(friday));
         // Clocks go forward on the Sunday in between.
         assert_eq!(
             nine.next(Some(friday), friday),
-            Some(ms("2026-03-30T07:00:00Z"))
+            Ok(ms("2026-03-30T07:00:00Z"))
         );
         assert_eq!(
             nine.next(Some(friday), friday - 500),
-            Some(ms("2026-03-30T07:00:00Z"))
+            Ok(ms("2026-03-30T07:00:00Z"))
         );
         let seconds = Recurrence::cron("*/10 * * * * *", "").unwrap();
-        assert_eq!(seconds.next(None, 61_000), Some(70_000));
-        assert_eq!(
-            Recurrence::cron("0 0 30 2 *", "").unwrap().next(None, 0),
-            None
-        );
+        assert_eq!(seconds.next(None, 61_000), Ok(70_000));
+        for never in ["0 0 30 2 *", "0 0 * 30 2 *"] {
+            let never = Recurrence::cron(never, "").unwrap().next(None, 0);
+            assert_eq!(never, Err("no date fits its pattern".to_owned()));
+        }
     }
 
     #[test]

@@ -80,12 +80,10 @@ impl Store {
         let partition = self.partition_of_key(&new.name);
         let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
         let now = seconds * 1000 + micros / 1000;
-        let Some(first) = new.recurrence.next(None, now) else {
-            return Err(StoreError::Unfit(format!(
-                "`{}` never comes",
-                new.recurrence
-            )));
-        };
+        let first = new
+            .recurrence
+            .next(None, now)
+            .map_err(|why| StoreError::Unfit(format!("`{}` never comes: {why}", new.recurrence)))?;
         let retry = new.retry.as_ref().unwrap_or(&self.settings.retry);
         let (recurrence, policy) = (new.recurrence.to_string(), retry.policy());
         let job = JobId::random(partition, &new.queue);
@@ -116,12 +114,10 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn unschedule(&self, name: &str) -> Result<()> {
-        match self
-            .run::<u64>(script!("unschedule"), self.partition_of_key(name), name)
-            .await?
-        {
-            0 => Err(StoreError::Unknown(name.to_owned())),
-            _ => Ok(()),
+        let (script, partition) = (script!("unschedule"), self.partition_of_key(name));
+        match self.run::<bool>(script, partition, (name, "")).await? {
+            true => Ok(()),
+            false => Err(StoreError::Unknown(name.to_owned())),
         }
     }
 
@@ -176,15 +172,17 @@ impl Store {
         (name, at_ms, recurrence, queue): &Passed,
         now_ms: u64,
     ) -> Result<()> {
-        let next = match recurrence.parse::<Recurrence>() {
-            Ok(recurrence) => recurrence.next(Some(*at_ms), now_ms),
-            Err(error) => {
-                tracing::error!(schedule = name, "ends, because it cannot be read: {error}");
-                None
+        let read = recurrence.parse::<Recurrence>();
+        let next = match read.and_then(|recurrence| recurrence.next(Some(*at_ms), now_ms)) {
+            Ok(next) => next,
+            Err(why) => {
+                // Another one may have its name by now.
+                let script = script!("unschedule");
+                if self.run(script, partition, (name, at_ms)).await? {
+                    tracing::error!(schedule = name, recurrence, "the schedule ends: {why}");
+                }
+                return Ok(());
             }
-        };
-        let Some(next) = next else {
-            return self.unschedule(name).await;
         };
         let job = JobId::random(partition, &Queue::of_suffix(queue));
         let window_ends = now_ms + self.settings.window_ms();

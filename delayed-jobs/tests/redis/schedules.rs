@@ -1,12 +1,16 @@
 //! Recurring jobs.
 
 use std::collections::HashMap;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use delayed_jobs::{Delivery, NewSchedule, Queue, Recurrence, Scheduled, StoreError};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::support::{MS, Scene, now_ms, say};
+use crate::servers::serve;
+use crate::support::{MS, Scene, connection, now_ms, say, until};
 
 fn every(name: &str, ms: u32, payload: &str) -> NewSchedule {
     let recurrence = Recurrence::every(ms * MS).unwrap();
@@ -220,4 +224,51 @@ async fn a_period_that_could_not_be_read_again_is_refused() {
         let refused = scene.store.schedule(&plan).await;
         assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_that_cannot_go_on_ends_with_a_line_in_the_log() {
+    let scene = Scene::with(|settings| settings.partitions = 1).await;
+    let mut node = serve(&scene.redis.url(), &["--partitions", "1"]);
+    node.env("RUST_LOG", "delayed_jobs=error")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let node = node.spawn().unwrap();
+    scene.shared_by(1).await;
+    let cases = [
+        ("lost", "cron Mars/Base 0 9 * * *", "is not one of the IANA"),
+        ("past", "cron UTC 0 0 9 1 1 * 2020", "no date fits"),
+        ("empty", "", "no recurrence"),
+    ];
+    for (name, recurrence, _) in cases {
+        scene.store.schedule(&every(name, 200, name)).await.unwrap();
+        let key = format!("jobs:{{0}}:schedule:{name}");
+        let mut set = redis::cmd("HSET");
+        set.arg(key).arg("recurrence").arg(recurrence);
+        let mut connection = connection(&scene.redis).await;
+        let _: u64 = set.query_async(&mut connection).await.unwrap();
+    }
+    until("all have ended", async || {
+        let (names, _) = scene.store.schedules(None, 10).await.unwrap();
+        names.is_empty()
+    })
+    .await;
+    let id = i32::try_from(node.id().unwrap()).unwrap();
+    kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
+    let log = node.wait_with_output().await.unwrap().stderr;
+    let log = String::from_utf8(log).unwrap();
+    for (name, _, why) in cases {
+        let lines = log.lines().filter(|line| {
+            line.contains("the schedule ends") && line.contains(name) && line.contains(why)
+        });
+        assert_eq!(lines.count(), 1, "{name}: {log}");
+    }
+    // One that was changed meanwhile goes on.
+    let (_, next) = scene
+        .store
+        .schedule(&every("tea", 60_000, "x"))
+        .await
+        .unwrap();
+    let end = async |at| scene.script::<u8>("unschedule", ("tea", at)).await;
+    assert_eq!((end(next - 1).await, end(next).await), (0, 1));
 }
