@@ -176,6 +176,8 @@ pub use time::{BootClock, SpinClock};
 pub use time::{Clock, MissedTicks, Period, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};
+#[cfg(feature = "std")]
+pub use types::SystemError;
 pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
     ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,

@@ -1,9 +1,9 @@
 //! Macros for the texts of errors and for debug output.
 
 /// Implements `Display` and `Error` for an enum, with one text per variant: what went wrong, which values are allowed,
-/// and the cure.
+/// and the cure. An enum that keeps the error behind it names the function that returns it.
 macro_rules! error_texts {
-    ($error:ident $($(#[$attribute:meta])* $variant:pat => $text:literal,)+) => {
+    ($error:ident $(, source = $source:path;)? $($(#[$attribute:meta])* $variant:pat => $text:literal,)+) => {
         impl core::fmt::Display for $error {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 match self {
@@ -12,7 +12,11 @@ macro_rules! error_texts {
             }
         }
 
-        impl core::error::Error for $error {}
+        impl core::error::Error for $error {
+            $(fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+                $source(self)
+            })?
+        }
     };
 }
 

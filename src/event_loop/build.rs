@@ -6,6 +6,8 @@ use crate::settings::Settings;
 use crate::shard::{Limit, Owner};
 use crate::types::BuildError;
 use crate::wheel::AnyWheel;
+#[cfg(feature = "mio")]
+use std::io;
 use std::sync::Arc;
 
 impl Settings {
@@ -26,16 +28,13 @@ impl Settings {
         self.check()?;
         AnyWheel::new(self.wheel)?;
         // With debug assertions `mio` panics on a poll that has, or had, a waker.
-        let waker = match contain::call(|| mio::Waker::new(registry, token)) {
-            Ok(Ok(waker)) => Arc::new(waker),
-            Ok(Err(error)) => {
-                return Err(BuildError::Waker {
-                    message: error.to_string(),
-                });
-            }
-            Err(message) => return Err(BuildError::Waker { message }),
-        };
-        self.build_with_mio_waker(waker)
+        let made = contain::call(|| mio::Waker::new(registry, token));
+        match made.unwrap_or_else(|message| Err(io::Error::other(message))) {
+            Ok(waker) => self.build_with_mio_waker(Arc::new(waker)),
+            Err(error) => Err(BuildError::Waker {
+                source: error.into(),
+            }),
+        }
     }
 
     /// Like [`build_with_mio`](Self::build_with_mio), through a waker that the poll has already.

@@ -1,6 +1,7 @@
 //! Why a future ends before its time.
 
 use crate::types::ScheduleErrorKind;
+use std::error::Error;
 use std::io;
 
 /// Why a [`Sleep`](crate::Sleep) or an [`Interval`](crate::Interval) cannot go on: its timer was not accepted, or its
@@ -28,7 +29,7 @@ pub struct SleepError {
     kind: ScheduleErrorKind,
 }
 
-error_texts! { SleepError
+error_texts! { SleepError, source = Self::behind;
     Self { kind } => "the sleep ended before its time: {kind}",
 }
 
@@ -37,6 +38,11 @@ impl SleepError {
     #[must_use]
     pub const fn kind(&self) -> &ScheduleErrorKind {
         &self.kind
+    }
+
+    /// Returns the operating system's error, if it is one.
+    fn behind(&self) -> Option<&(dyn Error + 'static)> {
+        self.kind.source()
     }
 
     /// Ends the poll of a future that has no error to return.

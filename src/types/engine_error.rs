@@ -2,7 +2,9 @@
 //!
 //! As in `error`, each text names the cure.
 
-use alloc::string::String;
+#[cfg(feature = "threads")]
+use super::SystemError;
+use core::error::Error;
 
 /// Why an engine could not be started.
 ///
@@ -24,21 +26,34 @@ pub enum StartError {
     /// This process is a fork of the one that started the engine, and its workers are not here.
     Forked,
     /// The operating system gave no thread.
+    #[cfg(feature = "threads")]
     Spawn {
         /// The shard whose worker could not be spawned.
         shard: usize,
         /// The operating system's reason.
-        message: String,
+        source: SystemError,
     },
 }
 
-error_texts! { StartError
+impl StartError {
+    /// Returns the operating system's error, if it is one.
+    pub(super) fn behind(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            #[cfg(feature = "threads")]
+            Self::Spawn { source, .. } => Some(&**source),
+            Self::Stopped | Self::Forked => None,
+        }
+    }
+}
+
+error_texts! { StartError, source = Self::behind;
     Self::Stopped => "the engine is stopped and cannot be started again; build a new one",
     Self::Forked =>
         "the engine was started before a fork and its workers are in the other process; build a \
          new one here",
-    Self::Spawn { shard, message } =>
-        "no thread for shard {shard}: {message}; raise the limit of threads or use fewer shards",
+    #[cfg(feature = "threads")]
+    Self::Spawn { shard, source } =>
+        "no thread for shard {shard}: {source}; raise the limit of threads or use fewer shards",
 }
 
 /// Why an engine could not be stopped by this call.

@@ -10,6 +10,8 @@ use core::error::Error as StdError;
 use core::fmt;
 use core::time::Duration;
 
+#[cfg(feature = "mio")]
+use super::SystemError;
 use super::engine_error::StartError;
 use super::key::Key;
 use crate::sync::exclusive::Exclusive;
@@ -71,15 +73,31 @@ pub enum BuildError {
         at: usize,
     },
     /// `mio` registered no waker on the poll of an event loop.
+    #[cfg(feature = "mio")]
     Waker {
         /// The reason of `mio` or of the operating system.
-        message: String,
+        source: SystemError,
     },
     /// The process has its shared engine already.
     GlobalExists,
 }
 
-error_texts! { BuildError
+impl BuildError {
+    /// Returns the operating system's error, if it is one.
+    #[cfg_attr(
+        not(feature = "mio"),
+        allow(clippy::unused_self, reason = "without mio there is none")
+    )]
+    fn behind(&self) -> Option<&(dyn StdError + 'static)> {
+        #[cfg(feature = "mio")]
+        if let Self::Waker { source } = self {
+            return Some(&**source);
+        }
+        None
+    }
+}
+
+error_texts! { BuildError, source = Self::behind;
     Self::TickOutOfRange { tick } =>
         "tick is {tick:?}; choose 1us to 1h, e.g. Duration::from_millis(1)",
     Self::ShardsOutOfRange { shards } =>
@@ -97,8 +115,9 @@ error_texts! { BuildError
          from these, widen the affinity mask, or use Pinning::Cores",
     Self::BadThreadName { name, at } =>
         "the thread name {name:?} holds a NUL at byte {at}; remove it from Builder::thread_name",
-    Self::Waker { message } =>
-        "the poll took no waker: {message}; one poll takes one waker in its life, so share the \
+    #[cfg(feature = "mio")]
+    Self::Waker { source } =>
+        "the poll took no waker: {source}; one poll takes one waker in its life, so share the \
          one it has through Settings::build_with_mio_waker",
     Self::GlobalExists =>
         "the process's shared engine exists already; call Builder::build_global before anything \
@@ -201,7 +220,17 @@ pub enum ScheduleErrorKind {
     Start(StartError),
 }
 
-error_texts! { ScheduleErrorKind
+impl ScheduleErrorKind {
+    /// Returns the operating system's error, if it is one.
+    fn behind(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Start(error) => error.behind(),
+            _ => None,
+        }
+    }
+}
+
+error_texts! { ScheduleErrorKind, source = Self::behind;
     Self::Stopped =>
         "the engine is stopped, or the loop's timer gone, and takes no more timers; build a new \
          one",
@@ -293,7 +322,11 @@ impl<T> fmt::Display for ScheduleError<T> {
     }
 }
 
-impl<T> StdError for ScheduleError<T> {}
+impl<T> StdError for ScheduleError<T> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.kind.behind()
+    }
+}
 
 #[cfg(test)]
 pub(crate) mod tests;

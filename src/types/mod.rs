@@ -12,6 +12,7 @@
 //! | `wheel_kind` | [`WheelKind`] |
 //! | `engine_error` | [`StartError`], [`StopError`], [`TurnError`] |
 //! | `error` | [`BuildError`], [`ScheduleError`] |
+//! | `system` | `SystemError`: the operating system's reason, kept in these |
 
 mod answer;
 mod engine_error;
@@ -19,6 +20,8 @@ pub(crate) mod error;
 mod expired;
 mod key;
 mod recurring;
+#[cfg(feature = "std")]
+mod system;
 mod turn;
 mod wheel_kind;
 
@@ -30,5 +33,7 @@ pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
 pub use recurring::Recurring;
+#[cfg(feature = "std")]
+pub use system::SystemError;
 pub use turn::{Budget, Polled};
 pub use wheel_kind::WheelKind;

@@ -62,6 +62,7 @@ fn auto_traits_are_pinned() {
         Sleep: "Send Sync Unpin"
         SleepError: "Send Sync Unpin"
         SlowHandler: "Send Sync Unpin"
+        SystemError: "Send Sync Unpin"
         StartError: "Send Sync Unpin"
         SpinClock: "Send Unpin"
         Stats: "Send Sync Unpin"

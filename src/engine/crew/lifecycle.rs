@@ -353,7 +353,7 @@ impl<T: Send + 'static> Inner<T> {
             }
             StartError::Spawn {
                 shard: number,
-                message: error.to_string(),
+                source: error.into(),
             }
         })
     }

@@ -18,10 +18,13 @@ fn says(error: impl StdError, parts: &[&str]) {
 #[test]
 fn errors_name_the_cure() {
     use ScheduleErrorKind as Kind;
-    let waker = BuildError::Waker {
-        message: "too many open files".to_owned(),
-    };
-    says(waker, &["too many open files", "build_with_mio_waker"]);
+    #[cfg(feature = "mio")]
+    says(
+        BuildError::Waker {
+            source: std::io::Error::other("too many open files").into(),
+        },
+        &["too many open files", "build_with_mio_waker"],
+    );
     says(Kind::Stopped, &["stopped", "build a new one"]);
     let limit = Kind::TooManyPending {
         pending: 3,
@@ -46,7 +49,7 @@ fn errors_name_the_cure() {
     says(StartError::Stopped, &["stopped", "new one"]);
     let spawn = StartError::Spawn {
         shard: 2,
-        message: "no memory".to_owned(),
+        source: std::io::Error::other("no memory").into(),
     };
     says(spawn, &["shard 2", "no memory", "fewer shards"]);
     says(StartError::Forked, &["fork", "build a new one"]);
@@ -79,14 +82,17 @@ fn a_schedule_error_gives_back_any_payload_and_shows_the_reason() {
     struct Opaque(u32);
     let start = StartError::Spawn {
         shard: 0,
-        message: "none".to_owned(),
+        source: std::io::Error::from_raw_os_error(11).into(),
     };
     let error = ScheduleError::new(ScheduleErrorKind::Start(start.clone()), Opaque(7));
     assert_eq!(error.to_string(), start.to_string());
     assert_eq!(*error.kind(), ScheduleErrorKind::Start(start));
     assert!(format!("{error:?}").starts_with("ScheduleError { kind: Start(Spawn"));
     assert_eq!(error.payload().0, 7);
-    assert!(error.source().is_none());
+    let behind = error
+        .source()
+        .and_then(|source| source.downcast_ref::<std::io::Error>());
+    assert_eq!(behind.and_then(std::io::Error::raw_os_error), Some(11));
     let (kind, payload) = error.into_parts();
     let mut error = ScheduleError::new(kind.clone(), payload);
     error.payload_mut().0 += 1;
