@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::options::parse_duration;
+use crate::durations::parse_duration;
 
 /// A distribution of delays: parts with their share, shortest and longest delay, and whether they are spread evenly
 /// over the logarithm, so that every decade is as frequent as the next.

@@ -12,8 +12,8 @@
 //! * [`workload`] - the CSV form of a recorded run, checked line by line
 //! * `measure` - samples, histograms and cost of a run
 //! * `report` - one model of what a run came to, and its views: terminal, page, JSON
-//! * `options` (of each command, as typed), `delays`, `machine`, `findings`, `numbers`, `progress`, `interrupt`,
-//!   `failure` - the ground that all of them share
+//! * `options` (of each command, as typed), `delays`, `durations`, `machine`, `findings`, `numbers`, `progress`,
+//!   `interrupt`, `failure` - the ground that all of them share
 
 #![deny(
     clippy::print_stderr,
@@ -23,6 +23,7 @@
 mod cli;
 mod delays;
 mod driver;
+mod durations;
 mod failure;
 mod findings;
 mod interrupt;

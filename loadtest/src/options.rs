@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use humantime::DurationError;
 use tickwheel::{Builder, IdleStrategy, Pinning, WheelKind};
 
 use crate::delays::Delays;
+use crate::durations::parse_duration;
 use crate::machine;
 
 /// What the producers of a load run do with the engine.
@@ -192,22 +192,6 @@ fn pace(text: &str) -> Result<Pace, &'static str> {
             Ok(Pace(vec![Some(rate)]))
         }
     }
-}
-
-/// Parses a duration as people write it, such as `1h 30m`. Part by part: where they add up to a little more than the
-/// longest duration, `humantime` panics.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let text = text.trim_end();
-    let pairs = text.char_indices().zip(text.chars().skip(1));
-    let ends = pairs.filter(|((_, one), next)| one.is_alphabetic() && !next.is_alphabetic());
-    let ends = ends.map(|((at, one), _)| at + one.len_utf8());
-    let (mut sum, mut start) = (Duration::ZERO, 0);
-    for end in ends.chain([text.len()]) {
-        let part = humantime::parse_duration(&text[start..end])?;
-        sum = sum.checked_add(part).ok_or(DurationError::NumberOverflow)?;
-        start = end;
-    }
-    Ok(sum)
 }
 
 /// At most `1y`, so that a few of them can be added to a point in time.

@@ -112,7 +112,7 @@ pub(super) fn explore_as<F: Fn() + Send + Sync + 'static>(
     let count = Arc::clone(&executions);
     model.check(move || {
         count.fetch_add(1, Ordering::Relaxed);
-        crate::sync::explored::watched::begin_execution();
+        crate::sync::explored::begin_execution();
         scenario();
     });
     let bound = model

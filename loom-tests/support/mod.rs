@@ -27,6 +27,14 @@ pub(crate) mod weakened;
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::lazy_static;
 
+/// Forgets the last execution; to be called when the next one begins.
+pub(crate) fn begin_execution() {
+    watched::begin_execution();
+    references::begin_execution();
+    #[cfg(target_os = "linux")]
+    futex::begin_execution();
+}
+
 /// Memory that loom must see freed exactly once in each execution.
 #[derive(Debug)]
 pub(crate) struct Tracked(

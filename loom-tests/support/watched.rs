@@ -43,16 +43,13 @@ loom::thread_local! {
     static ME: Cell<usize> = Cell::new(0);
 }
 
-/// Forgets the last execution; to be called when the next one begins.
-pub(crate) fn begin_execution() {
+/// Forgets the last execution.
+pub(super) fn begin_execution() {
     STARTED.set(0);
     FENCES.set(None);
     ASYMMETRIC.set(false);
     ASKED.set([false; THREADS]);
     ENDED.set([false; THREADS]);
-    super::references::begin_execution();
-    #[cfg(target_os = "linux")]
-    super::futex::begin_execution();
 }
 
 /// From now on, in this execution, busy sides execute no fence: `membarrier` does it for them.
