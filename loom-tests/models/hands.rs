@@ -1,10 +1,14 @@
-//! A shard goes from hand to hand: the engine's real functions, from `start` and `drive_shard` to `shutdown`, with real
-//! workers, parkers and the lifecycle's lock. A call that waits for something that does not come is a deadlock here.
+//! Who turns a shard, and who ends it: the engine's real functions, from `start` and `drive_shard` to `shutdown`, with
+//! real workers, parkers, the locks of the berths and that of the engine. A call that waits for something that does not
+//! come is a deadlock here.
 
-use super::harness::{Bound, bounded, explore_as, name_of, spawn};
-use crate::{Builder, Drive, Expired, ManualClock, Pinning, Shutdown, Time, Timer, TurnError};
+use super::harness::{Bound, bounded, explore, explore_as, name_of, spawn};
+use crate::sync::lock::{Condvar, Mutex};
+use crate::{
+    Builder, Clock, Drive, Expired, ManualClock, Pinning, Shutdown, Time, Timer, TurnError,
+};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -154,6 +158,171 @@ fn a_released_shard_is_turned_on() {
         drop(shard);
         timer.wait_idle();
         assert_eq!((fired.get(), timer.stop().unwrap().len()), (2, 0));
+    });
+}
+
+/// A driver comes while the shard's worker turns: what is due fires once, on either thread, and the worker turns on when
+/// the driver is gone.
+#[test]
+fn claim_or_turn_of_the_worker() {
+    explore_engine(WORKER, |timer, fired| {
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        let mut shard = timer.drive_shard(0).unwrap();
+        shard.turn(Waker::noop()).unwrap();
+        assert_eq!(
+            fired.get(),
+            1,
+            "the worker's turn is over, or this one fires"
+        );
+        drop(shard);
+        timer.schedule_key(Duration::ZERO, 2).unwrap();
+        timer.wait_idle();
+        assert_eq!((fired.get(), timer.stop().unwrap().len()), (2, 0));
+    });
+}
+
+/// A driver goes while another one comes: the second one has the shard or is refused, and a worker turns on after both.
+#[test]
+fn release_or_claim() {
+    explore_engine(TASK, |timer, fired| {
+        let first = timer.drive_shard(0).unwrap();
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        let releasing = spawn(move || drop(first));
+        match timer.drive_shard(0) {
+            Ok(mut second) => _ = second.turn(Waker::noop()).unwrap(),
+            Err(error) => assert_eq!(error, TurnError::Driven { shard: 0 }),
+        }
+        releasing.join().unwrap();
+        timer.wait_idle();
+        assert_eq!((fired.get(), timer.stop().unwrap().len()), (1, 0));
+    });
+}
+
+/// A driver comes while the engine starts: it has the shard, and no worker turns it meanwhile.
+#[test]
+fn start_or_claim() {
+    explore_engine(TASK, |timer, fired| {
+        let other = timer.clone();
+        let starting = spawn(move || other.start().unwrap());
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        shard.turn(Waker::noop()).unwrap();
+        assert_eq!(fired.get(), 1, "the driver turns");
+        starting.join().unwrap();
+        assert_eq!(timer.stop().unwrap().len(), 0);
+    });
+}
+
+/// A driver comes while the engine is stopped: it is refused or told, and the timer comes back.
+#[test]
+fn stop_or_claim() {
+    explore_engine(WORKER, |timer, fired| {
+        timer.schedule_key(SOON, 1).unwrap();
+        let other = timer.clone();
+        let claiming = spawn(move || {
+            let mut shard = other.drive_shard(0).ok()?;
+            shard.turn(Waker::noop()).err()
+        });
+        assert_eq!(timer.stop().unwrap().len(), 1);
+        let refused = claiming.join().unwrap();
+        assert!(refused.is_none_or(|error| error == TurnError::Stopped));
+        assert_eq!(fired.get(), 0);
+    });
+}
+
+/// A driver goes while the engine drains: its shard's worker ends it, or the shutdown does.
+#[test]
+fn drain_or_release() {
+    explore_engine(TASK, |timer, fired| {
+        let shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(SOON, 1).unwrap();
+        let releasing = spawn(move || drop(shard));
+        let until = timer.now();
+        let left = timer.shutdown(Shutdown::Drain { until }, Duration::MAX);
+        assert_eq!((left.unwrap().len(), fired.get()), (1, 0));
+        assert!(timer.is_stopped());
+        releasing.join().unwrap();
+    });
+}
+
+/// A wait for the timers that are due lasts until the shard has a worker again.
+#[test]
+fn release_or_wait_idle() {
+    explore_engine(bounded(1, 1), |timer, fired| {
+        let shard = timer.drive_shard(0).unwrap();
+        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        let releasing = spawn(move || drop(shard));
+        timer.wait_idle();
+        assert_eq!(fired.get(), 1);
+        releasing.join().unwrap();
+        assert_eq!(timer.stop().unwrap().len(), 0);
+    });
+}
+
+/// A clock that stands, and panics once it is broken.
+#[derive(Clone, Default)]
+struct Breakable(Arc<AtomicBool>);
+
+impl Clock for Breakable {
+    fn now(&self) -> Time {
+        if self.0.load(Ordering::SeqCst) {
+            std::panic::panic_any(());
+        }
+        Time::ZERO
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+}
+
+/// Tells when it is dropped.
+#[derive(Default)]
+struct Gone(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gone {
+    fn wait(&self) {
+        let (is_gone, changed) = &*self.0;
+        let mut is_gone = is_gone.lock().unwrap();
+        while !*is_gone {
+            is_gone = changed.wait(is_gone).unwrap();
+        }
+    }
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// A driver's turn panics while the engine is stopped, and while the shard's worker waits for the driver. The shard ends
+/// once, on either thread, its timer comes back, and the worker goes.
+#[test]
+fn stop_or_turn_that_panics() {
+    explore(bounded(1, 1), || {
+        let (clock, engine) = (Breakable::default(), Gone::default());
+        let kept = Gone(Arc::clone(&engine.0));
+        let timer = Builder::new()
+            .shards(1)
+            .pinning(Pinning::Off)
+            .clock(clock.clone())
+            .on_worker_start(move |_| _ = &kept)
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
+        timer.schedule_key(SOON, 1).unwrap();
+        let mut shard = timer.drive_shard(0).unwrap();
+        clock.0.store(true, Ordering::SeqCst);
+        let turning = spawn(move || shard.turn(Waker::noop()));
+        let left = timer.stop().unwrap();
+        let turned = turning.join().unwrap();
+        let expected = [TurnError::Stopped, TurnError::Failed { shard: 0 }];
+        assert!(turned.is_err_and(|error| expected.contains(&error)));
+        assert_eq!((left.len(), timer.is_stopped()), (1, true));
+        drop(timer);
+        // The worker may be the last that keeps the engine.
+        engine.wait();
     });
 }
 

@@ -49,13 +49,13 @@ mod periodic;
 #[cfg(not(crossbeam_loom))]
 mod retired;
 #[cfg(not(crossbeam_loom))]
-mod seat;
-#[cfg(not(crossbeam_loom))]
 mod state;
 #[cfg(not(crossbeam_loom))]
 mod status;
 #[cfg(not(crossbeam_loom))]
 mod swap;
+#[cfg(not(crossbeam_loom))]
+mod task_waker;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
 mod trim;
 #[cfg(not(crossbeam_loom))]

@@ -25,7 +25,8 @@ fn is_owner_asleep() -> bool {
 #[test]
 fn wake_or_sleep() {
     explore(UNBOUNDED, || {
-        let (mut parker, waker) = Parker::new();
+        let waker = Unparker::default();
+        let mut parker = Parker::of(&waker);
         let probe = Arc::new(Probe::new());
         let set = Arc::clone(&probe);
         let waking = spawn(move || {
@@ -43,7 +44,8 @@ fn wake_or_sleep() {
 #[test]
 fn a_thread_that_stops_in_a_wake_stops_no_other_wake() {
     explore(bounded_when_quick(3), || {
-        let (mut parker, waker) = Parker::new();
+        let waker = Unparker::default();
+        let mut parker = Parker::of(&waker);
         let other = waker.clone();
         let stopping = spawn(move || other.wake());
         let waking = spawn(move || {
@@ -113,7 +115,8 @@ impl Shard {
 #[test]
 fn push_or_sleep() {
     explore(THREE_THREADS, || {
-        let (mut parker, waker) = Parker::new();
+        let waker = Unparker::default();
+        let mut parker = Parker::of(&waker);
         let shard = Arc::new(Shard {
             wake_state: WakeState::new(),
             waker,

@@ -1,22 +1,22 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
 use super::builder::Builder;
-use super::crew::berths::Berths;
-use super::crew::seat::Seat;
+use super::count::EngineCount;
 use super::crew::shard_worker::WAKE_BATCH;
 use super::crew::status::EngineStatus;
+use super::crew::wake::TurnWaker;
 use super::executor::{Executor, through_executor};
 use super::hold;
-use super::inner::{EngineOwner, Handler, Inner, ShardWorker};
+use super::inner::{Berth, EngineOwner, Handler, Inner, ShardWorker};
 use super::pinning;
 use super::routing::Router;
 use super::settings::IdleStrategy;
 use super::task::{TimerTask, Wakers};
 use super::timer::Timer;
 use crate::contain::Contained;
-use crate::park::parker::Parker;
 use crate::shard::{Limit, Owner, ShardHandle};
 use crate::sync::atomic::AtomicU64;
+use crate::sync::lock::Mutex;
 use crate::time::{TickRate, TimeSource};
 use crate::types::error::MAX_SHARDS;
 use crate::types::{BuildError, Expired};
@@ -169,13 +169,12 @@ impl Builder {
         let cores = pinning::deal(&self.pinning, &cores, shards);
         let are_wakers = Wakers::<T>::of_payloads().is_some();
         let wake_batch = if are_wakers { WAKE_BATCH } else { 0 };
-        let (mut workers, mut seats) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
+        let (mut handles, mut berths) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
         for (shard, core) in cores.into_iter().enumerate() {
             let wheel = AnyWheel::new(self.settings.wheel)?;
-            let (parker, unparker) = Parker::new();
-            let seat = Arc::new(Seat::new(unparker));
-            seats.push(Arc::clone(&seat));
-            let wake = move || seat.wake();
+            let waker = Arc::new(TurnWaker::default());
+            let wakes = Arc::clone(&waker);
+            let wake = move || wakes.wake();
             // A shard number is below `MAX_SHARDS`.
             let owner = if self.membarrier {
                 Owner::new
@@ -188,47 +187,42 @@ impl Builder {
                 continue;
             };
             let handler = Contained::new("a handler", handler);
-            workers.push(ShardWorker {
+            handles.push(Arc::clone(&owner.handle));
+            let shard = ShardWorker {
                 owner,
-                parker,
                 handler,
                 shard,
                 core,
                 starvation: pinning::Starvation::of(&self.pinning),
-                idle_seen: 0,
-                idle_answered: 0,
                 wake_batch: Vec::with_capacity(wake_batch),
                 wake: Waker::wake,
-            });
+            };
+            berths.push(Berth::new(shard, waker));
         }
         Ok(Timer {
-            inner: self.engine(rate, workers, seats).add_timer(),
+            inner: self.engine(rate, handles, berths).add_timer(),
         })
     }
 
-    /// Gives the engine its memory, not started, with a worker for each of its shards.
+    /// Gives the engine its memory, not started, with its shards in their berths.
     fn engine<T: Send + 'static>(
         mut self,
         rate: TickRate,
-        workers: Vec<ShardWorker<T>>,
-        seats: Vec<Arc<Seat>>,
+        handles: Vec<Arc<ShardHandle<T>>>,
+        berths: Vec<Berth<T>>,
     ) -> Arc<EngineOwner<T>> {
         let source = TimeSource::of(self.settings.clock.take());
         if source.is_virtual() {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;
         }
-        let handles: Box<[_]> = workers
-            .iter()
-            .map(|it| Arc::clone(&it.owner.handle))
-            .collect();
         let hook = wake_on_advance(&source, &handles);
         EngineOwner::new(|hold| Inner {
             rate,
             source,
             router: Router::new(self.routing, handles.len()),
             status: EngineStatus::new(),
-            handles,
+            handles: handles.into_boxed_slice(),
             budget: self.settings.budget,
             slack: self.settings.slack,
             idle: self.idle,
@@ -237,9 +231,9 @@ impl Builder {
             thread_name: self.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
             drain_until: AtomicU64::new(u64::MAX),
-            idle_requests: AtomicU64::new(0),
-            berths: Arc::new(Berths::new(workers)),
-            seats,
+            berths: berths.into_boxed_slice(),
+            unfired: Mutex::new(Some(Vec::new())),
+            _count: EngineCount::new(),
             _hook: hook,
             timers: CachePadded::default(),
             hold,

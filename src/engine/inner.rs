@@ -1,11 +1,12 @@
 //! The state that timers, handles and workers of one engine share.
 //!
-//! An engine owns its shards' workers while they have no thread, a worker owns its handler, and a handler is given the
-//! engine: these types name each other, so they stand in one file, and what they do in files of their own.
+//! An engine owns its shards' berths, a shard owns its handler, and a handler is given the engine: these types name each
+//! other, so they stand in one file, and what they do in files of their own.
 
-use super::crew::berths::Berths;
-use super::crew::seat::Seat;
+use super::count::EngineCount;
+use super::crew::standing::Standing;
 use super::crew::status::{EnginePhase, EngineStatus};
+use super::crew::wake::TurnWaker;
 use super::events;
 use super::hooks::Hooks;
 use super::pinning::Starvation;
@@ -14,9 +15,10 @@ use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::task::Wakers;
 use crate::contain::Contained;
-use crate::park::parker::Parker;
 use crate::shard::{Owner, Producer, ShardHandle};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::lock::Mutex;
+use crate::sync::process;
 use crate::sync::slot;
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{
@@ -24,7 +26,7 @@ use crate::types::{
 };
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -44,10 +46,11 @@ pub(super) struct Inner<T> {
     pub(super) rejected: CachePadded<AtomicU64>,
     /// When a drain gives up, in nanoseconds: the earliest that was asked for.
     pub(super) drain_until: AtomicU64,
-    /// Calls of `wait_idle`.
-    pub(super) idle_requests: AtomicU64,
-    pub(super) berths: Arc<Berths<ShardWorker<T>, Unfired<T>>>,
-    pub(super) seats: Vec<Arc<Seat>>,
+    pub(super) berths: Box<[Berth<T>]>,
+    /// The lock of what is rare, see `crew::lifecycle`, and what ended shards have left and no caller has received yet;
+    /// `None` once the last `Timer` is gone, so that no caller will ask for it.
+    pub(super) unfired: Mutex<Option<Vec<Unfired<T>>>>,
+    pub(super) _count: EngineCount,
     /// The hook that the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines
     /// that are gone.
     pub(super) _hook: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -67,20 +70,29 @@ pub(super) struct EnginePointer<T>(pub(super) NonNull<Inner<T>>);
 /// Keeps an engine's memory; lives in an `Arc`.
 pub(super) struct EngineOwner<T>(pub(super) EnginePointer<T>);
 
+/// Where a shard lies, from the build to its end; see `crew::berth`.
+pub(super) struct Berth<T> {
+    /// The shard, until a thread takes it out to end it. Whoever holds this lock turns it.
+    pub(super) shard: Mutex<Option<ShardWorker<T>>>,
+    pub(super) waker: Arc<TurnWaker>,
+    pub(super) standing: Arc<Standing>,
+    /// A worker's thread exists for the shard. Written under the engine's lock.
+    pub(super) has_worker: AtomicBool,
+    /// The number of the thread that turns or ends the shard, and so may run its handlers; 0 for none.
+    pub(super) turned_by: process::AtomicU64,
+    /// Why the shard has ended before its time.
+    pub(super) failure: OnceLock<String>,
+}
+
 /// Drives one shard, on any thread; see `crew::shard_worker`.
 pub(super) struct ShardWorker<T> {
     pub(super) owner: Owner<T>,
-    pub(super) parker: Parker,
     pub(super) handler: Contained<Handler<T>>,
     pub(super) shard: usize,
     /// The core to pin the worker to.
     pub(super) core: Option<usize>,
     pub(super) starvation: Starvation,
-    /// The number of calls of `wait_idle` that the worker has seen.
-    pub(super) idle_seen: u64,
-    /// The number of them that it has answered.
-    pub(super) idle_answered: u64,
-    /// Wakers that have fired and are called together; see `crew::shard_worker`.
+    /// Wakers of timers that have fired, which are called together; see `crew::shard_worker`.
     pub(super) wake_batch: Vec<(Waker, RawKey)>,
     /// How they are called.
     pub(super) wake: fn(Waker),
@@ -126,7 +138,7 @@ impl<T> Inner<T> {
     /// Returns why a shard takes no timers any more: its worker has failed, or the engine is stopped.
     #[cold]
     pub(super) fn why_closed(&self, shard: usize) -> ScheduleErrorKind {
-        match self.seats[shard].failure() {
+        match self.berths[shard].failure() {
             Some(message) if self.status.is(EnginePhase::Started) => {
                 ScheduleErrorKind::WorkerFailed {
                     shard,
@@ -157,7 +169,7 @@ impl<T> Inner<T> {
     /// Returns whether the calling thread turns or ends one of the shards: an engine must not be stopped or turned from
     /// its own handlers, destructors and hooks, because it would wait for itself.
     pub(super) fn is_inside(&self) -> bool {
-        self.seats.iter().any(|seat| seat.is_inside())
+        self.berths.iter().any(Berth::is_inside)
     }
 
     /// Makes every shard turn now.

@@ -40,7 +40,7 @@ pub enum EngineState {
 
 impl EngineState {
     pub(super) fn of<T>(inner: &Inner<T>) -> Self {
-        let failed = || inner.seats.iter().any(|seat| seat.failure().is_some());
+        let failed = || inner.berths.iter().any(|it| it.failure().is_some());
         match inner.status.phase() {
             EnginePhase::Init if inner.status.is_forked() => Self::Forked,
             EnginePhase::Init => Self::Init,

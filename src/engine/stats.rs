@@ -49,7 +49,7 @@ impl Stats {
         let now = inner.source.now();
         let of = |handle: &Arc<ShardHandle<T>>| {
             let mut stats = ShardStats::of(handle, &inner.rate, now);
-            stats.failure = inner.seats[stats.shard].failure().cloned();
+            stats.failure = inner.berths[stats.shard].failure().cloned();
             stats
         };
         let shards: Vec<_> = inner.handles.iter().map(of).collect();

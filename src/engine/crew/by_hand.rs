@@ -1,7 +1,6 @@
-//! Turns on the threads of callers: each takes the shard from its berth, turns it, and puts it back.
+//! Turns on the threads of callers.
 
 use super::status::EnginePhase;
-use crate::contain;
 use crate::engine::inner::{Inner, ShardWorker};
 use crate::engine::settings::Drive;
 use crate::engine::timer::Timer;
@@ -42,27 +41,22 @@ impl<T: Send + 'static> Timer<T> {
         }
         inner.may_drive()?;
         let (mut fired, mut failed) = (0, None);
-        for number in 0..inner.handles.len() {
-            let mut shard = match inner.borrow(number) {
+        for shard in 0..inner.berths.len() {
+            match inner.still_turns(shard) {
                 Err(TurnError::Failed { .. }) => continue,
-                borrowed => borrowed?,
-            };
-            let inside = inner.seats[number].enter();
-            let turned = contain::call(|| shard.fire_until(inner, None));
-            drop(inside);
-            match turned {
-                Ok(turned) => {
-                    fired += turned;
-                    inner.give_back(shard);
-                }
-                Err(message) => failed = Some(inner.end_failed(shard, message)),
+                turns => turns?,
+            }
+            match inner.turn_here(shard, |shard| shard.fire_until(inner, None)) {
+                Ok(turned) => fired += turned,
+                Err(error @ TurnError::Failed { .. }) => failed = Some(error),
+                Err(error) => return Err(error),
             }
         }
         failed.map_or(Ok(fired), Err)
     }
 }
 
-impl<T: Send + 'static> Inner<T> {
+impl<T> Inner<T> {
     /// Says why the calling thread cannot drive a shard. Takes no lock: a fork may have copied it in other hands.
     pub(super) fn may_drive(&self) -> Result<(), TurnError> {
         if self.is_inside() {
@@ -79,41 +73,37 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn still_turns(&self, shard: usize) -> Result<(), TurnError> {
         if self.status.phase() > EnginePhase::Started {
             Err(TurnError::Stopped)
-        } else if self.seats[shard].failure().is_some() {
+        } else if self.berths[shard].failure().is_some() {
             Err(TurnError::Failed { shard })
         } else {
             Ok(())
         }
     }
 
-    /// Takes a shard to turn it, once no other thread does.
-    pub(super) fn borrow(&self, shard: usize) -> Result<ShardWorker<T>, TurnError> {
-        let mut state = self.berths.lock();
-        loop {
+    /// Turns a shard on the calling thread, once no other thread does. Then ends it if the turn has panicked, or if the
+    /// engine has been told to stop meanwhile.
+    pub(super) fn turn_here<R>(
+        &self,
+        number: usize,
+        turn: impl FnOnce(&mut ShardWorker<T>) -> R,
+    ) -> Result<R, TurnError> {
+        // Before it waits for a worker that may fire for long before it ends.
+        self.still_turns(number)?;
+        let turned = self.berths[number].turn(|shard| {
             // Not after a shutdown, which has given it to a worker.
-            self.still_turns(shard)?;
-            if let Some(shard) = state.berths[shard].take() {
-                return Ok(shard);
+            self.still_turns(number)?;
+            Ok(turn(shard))
+        });
+        match turned {
+            Some(Ok(turned)) => {
+                self.end_if_told(number);
+                turned
             }
-            state = self.berths.wait(state);
-        }
-    }
-
-    /// Gives a shard back after a turn by hand or of a `DrivenShard`. If the engine has been told to stop meanwhile, the
-    /// shard ends or goes to a worker.
-    pub(super) fn give_back(&self, shard: ShardWorker<T>) {
-        let mut state = self.berths.lock();
-        let (by_hand, phase) = (matches!(self.drive, Drive::Manual), self.status.phase());
-        if phase == EnginePhase::Stopped || by_hand && phase > EnginePhase::Started {
-            drop(state);
-            return self.end_here(shard);
-        }
-        let number = shard.shard;
-        state.berths[number].put(shard);
-        self.berths.notify();
-        if !(by_hand || self.seats[number].is_driven()) {
-            // A shutdown has begun meanwhile.
-            self.hand_over(state, number);
+            Some(Err(failed)) => {
+                self.end_here(failed);
+                Err(TurnError::Failed { shard: number })
+            }
+            None => self.still_turns(number).and(Err(TurnError::Stopped)),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! [`DrivenShard`]: a shard that a task of a runtime turns in place of its worker.
 //!
-//! Between two turns the shard lies idle in its berth. So a stop finds it there and waits for no task, and a worker can
-//! take it over when the task is gone.
+//! Between two turns the shard's berth is free. So a stop waits for no task, and a worker takes over when the task is
+//! gone.
 
-use super::worker;
-use crate::contain;
-use crate::engine::inner::{EngineOwner, Inner, ShardWorker};
+use super::status::EnginePhase;
+use super::step::{Next, step};
+use crate::engine::inner::{EngineOwner, Inner};
+use crate::engine::settings::{Drive, IdleStrategy};
 use crate::engine::timer::Timer;
-use crate::shard::PinState;
 use crate::types::TurnError;
 use std::sync::Arc;
 use std::task::Waker;
@@ -93,20 +93,18 @@ impl<T: Send + 'static> DrivenShard<T> {
         let (engine, number) = (&*self.engine, self.shard);
         engine.may_drive()?;
         // Before the turn announces its sleep: a producer that sees the sleep finds this waker.
-        engine.seats[number].set_waker(waker);
-        let mut shard = engine.borrow(number)?;
-        shard.wake = self.wake;
-        let inside = engine.seats[number].enter();
-        let turned = contain::call(|| worker::turn_driven(engine, &mut shard));
-        drop(inside);
-        match turned {
-            Ok(pause) => {
-                // What turns or ends the shard next has no such way.
-                shard.wake = Waker::wake;
-                engine.give_back(shard);
-                Ok(pause)
-            }
-            Err(message) => Err(engine.end_failed(shard, message)),
+        engine.berths[number].waker.set_task(waker);
+        let next = engine.turn_here(number, |shard| {
+            shard.wake = self.wake;
+            let next = step(engine, shard, IdleStrategy::Park);
+            // What turns or ends the shard next has no such way.
+            shard.wake = Waker::wake;
+            next
+        })?;
+        match next {
+            Next::Turn => Ok(Some(Duration::ZERO)),
+            Next::Sleep { timeout, .. } => Ok(timeout),
+            Next::End => Err(TurnError::Stopped),
         }
     }
 }
@@ -115,59 +113,47 @@ impl<T: Send + 'static> Inner<T> {
     /// Takes a shard from its worker.
     fn claim(&self, shard: usize) -> Result<(), TurnError> {
         self.may_drive()?;
-        let shards = self.seats.len();
-        let seat = self
-            .seats
-            .get(shard)
-            .ok_or(TurnError::NoShard { shard, shards })?;
-        let state = self.berths.lock();
+        let shards = self.berths.len();
+        let no_shard = TurnError::NoShard { shard, shards };
+        let standing = &self.berths.get(shard).ok_or(no_shard)?.standing;
+        let locked = self.lock();
         self.still_turns(shard)?;
-        if seat.is_driven() {
+        if standing.is_driven() {
             return Err(TurnError::Driven { shard });
         }
-        seat.set_driven(true);
-        drop(state);
+        standing.set_driven(true);
+        drop(locked);
         self.handles[shard].request_turn();
-        let borrowed = self.borrow(shard).inspect_err(|_| self.release(shard))?;
-        self.give_back(borrowed);
-        Ok(())
+        // The turn that its worker runs is over then, and the next one is the driver's.
+        self.turn_here(shard, |_| ())
+            .inspect_err(|_| self.release(shard))
     }
 
-    /// Lends a worker's shard to a `DrivenShard` until that releases it; `None` if the shard ends meanwhile.
-    pub(super) fn lend(&self, shard: ShardWorker<T>) -> Option<ShardWorker<T>> {
-        let (number, seat) = (shard.shard, &self.seats[shard.shard]);
-        let mut state = self.berths.lock();
-        shard
-            .owner
-            .handle
-            .counters
-            .pinning
-            .set(PinState::Unpinned.pack());
-        state.berths[number].put(shard);
-        self.berths.notify();
-        while !state.berths[number].has_ended() {
-            // After its release it may be at its last turn yet.
-            if !seat.is_driven() && state.berths[number].is_idle() {
-                return state.berths[number].take();
-            }
-            state = self.berths.wait(state);
+    /// Gives a shard that a `DrivenShard` may have to a worker, which may have to be spawned.
+    fn release(&self, shard: usize) {
+        if self.status.is_forked() {
+            return;
         }
-        None
-    }
-
-    /// Gives a shard that a `DrivenShard` may have to a worker.
-    pub(super) fn release(&self, shard: usize) {
-        if !self.status.is_forked() {
-            let state = self.berths.lock();
-            self.seats[shard].set_driven(false);
-            self.hand_over(state, shard);
+        let (berth, locked) = (&self.berths[shard], self.lock());
+        berth.standing.set_driven(false);
+        // A shutdown that has begun has given it a worker, or ends it.
+        if !matches!(self.drive, Drive::Workers) || !self.status.is(EnginePhase::Started) {
+            return;
+        }
+        let spawned = self.spawn(&locked, shard);
+        drop(locked);
+        if let Err(error) = spawned {
+            berth.fail(error.to_string());
+            if let Some(shard) = berth.take() {
+                self.end_here(shard);
+            }
         }
     }
 }
 
 impl<T: Send + 'static> Drop for DrivenShard<T> {
     fn drop(&mut self) {
-        self.engine.seats[self.shard].forget_waker();
+        self.engine.berths[self.shard].waker.forget_task();
         self.engine.release(self.shard);
     }
 }

@@ -1,269 +1,37 @@
-//! Start and end: the rare operations, under one lock that is never held while user code runs.
+//! An engine's life, in its order: start, the way to a stop, the ends of the shards.
 //!
-//! Each shard has a berth (`berths`) and ends in [`Inner::end_shard`], on any thread and for any reason. `stop` waits
-//! until all are gone.
+//! Start, stop, claims and ends take the engine's lock, `Inner::unfired`, which is never held while user code runs. Turns
+//! do not take it. A shard lies in its berth until it ends:
+//!
+//! * a shard with a worker is ended by that, once it sees the engine's phase;
+//! * a shard without one by the thread that turns it at the time, and otherwise by the one that tells the engine to stop;
+//! * a shard whose turn panics by the thread of that turn.
 
-use super::berths::{Berth, State};
 use super::status::EnginePhase;
 use super::worker;
 use crate::contain;
 use crate::engine::events;
 use crate::engine::hooks::{self, WorkerFailure};
-use crate::engine::inner::{EngineOwner, Inner, ShardWorker};
+use crate::engine::inner::{Berth, Inner, ShardWorker};
 use crate::engine::settings::Drive;
 use crate::engine::shutdown::Shutdown;
-use crate::sync::atomic::Ordering;
-use crate::sync::lock::{Mutex, MutexGuard};
-use crate::sync::slot;
+use crate::sync::atomic::{Ordering, fence};
+use crate::sync::lock::MutexGuard;
 use crate::sync::thread;
-use crate::types::{ScheduleErrorKind, StartError, StopError, TurnError, Unfired};
-use std::sync::{Arc, PoisonError};
+use crate::types::{ScheduleErrorKind, StartError, StopError, Unfired};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+/// The engine's lock, and what ended shards have left.
+type Locked<'a, T> = MutexGuard<'a, Option<Vec<Unfired<T>>>>;
+
 impl<T> Inner<T> {
-    /// Notes and tells that a shard ends before its time.
-    pub(super) fn fail(&self, shard: &ShardWorker<T>, message: String) {
-        let failure = WorkerFailure {
-            shard: shard.shard,
-            message,
-        };
-        // Noted before the shard refuses, so that a refused caller finds the reason; and it refuses before
-        // any hook is called, which may take long.
-        self.seats[failure.shard].fail(failure.message.clone());
-        shard.owner.close();
-        self.berths.fail(failure.shard);
-        events::worker_failed(&failure);
-        let hook = self.hooks.failure.as_ref();
-        hooks::tell("the failure hook", hook, &failure);
-    }
-
-    /// Ends a shard, after a panic if it has `driven` to one, and keeps what it returns for `stop`. Hooks and
-    /// destructors that are called here are inside of the engine.
-    fn end_shard(&self, shard: ShardWorker<T>, driven: Result<(), String>) {
-        let _inside = self.seats[shard.shard].enter();
-        if let Err(message) = driven {
-            self.fail(&shard, message);
-        }
-        let number = shard.shard;
-        let mut unfired = shard.end(self);
-        let mut state = self.berths.lock();
-        state.berths[number].end();
-        self.stop_if_ended(&state);
-        if !state.orphaned {
-            state.unfired.append(&mut unfired);
-        }
-        drop(state);
-        self.berths.notify();
-        contain::drop_each("a timer's payload", unfired);
-    }
-
-    /// Notes that an engine that has been told to stop has stopped, if its last shard has ended.
-    fn stop_if_ended(&self, state: &State<ShardWorker<T>, Unfired<T>>) {
-        if self.status.phase() > EnginePhase::Started && state.berths.iter().all(Berth::has_ended) {
-            self.status.set(EnginePhase::Stopped);
-        }
-    }
-
-    /// Stops the engine because its last `Timer` is gone: the workers drop what is left. Does not wait.
-    pub(crate) fn stop_orphaned(&self) {
-        if self.status.is_forked() {
-            return;
-        }
-        let mut state = self.berths.lock();
-        state.orphaned = true;
-        let unfired = std::mem::take(&mut state.unfired);
-        self.begin_stop(state, EnginePhase::Stopped);
-        contain::drop_each("a timer's payload", unfired);
-    }
-
-    /// Goes on to `phase`: tells workers and drivers to stop, and ends the shards that have no thread on this one.
-    ///
-    /// No `DrivenShard` has its shard from then on: what fires must not wait for a task, because the caller may be what
-    /// keeps it from running. All of it under one lock, with which a shard is claimed as well: a shard is driven only
-    /// while its engine has not been told to stop.
-    fn begin_stop(
-        &self,
-        mut state: MutexGuard<'_, State<ShardWorker<T>, Unfired<T>>>,
-        phase: EnginePhase,
-    ) {
-        let is_news = self.status.phase() < phase;
-        self.status.set(phase);
-        self.stop_if_ended(&state);
-        self.seats.iter().for_each(|seat| seat.set_driven(false));
-        // A worker that waits for its shard takes it itself.
-        let without = state.berths.iter_mut().filter(|it| !it.has_worker);
-        let idle: Vec<_> = without.filter_map(Berth::take).collect();
-        self.berths.notify();
-        drop(state);
-        // What ends here may take long: its destructors are the user's.
-        self.seats.iter().for_each(|seat| seat.wake_worker());
-        // Before the wakers are called, which may stop the engine, too, and would wait for what is in hand here.
-        idle.into_iter().for_each(|shard| self.end_here(shard));
-        if is_news {
-            self.request_turns();
-            // Also those that have announced no sleep: a driver comes once more, and is told.
-            self.seats.iter().for_each(|seat| _ = seat.wake());
-        }
-    }
-
-    /// Ends a shard that has no thread on this one, as the engine's phase says.
-    pub(super) fn end_here(&self, mut shard: ShardWorker<T>) {
-        let number = shard.shard;
-        let inside = self.seats[number].enter();
-        let driven = contain::call(|| {
-            if self.status.is(EnginePhase::Draining) {
-                shard.fire_until(self, None);
-            }
-            // Perhaps since a moment ago.
-            if self.status.is(EnginePhase::Firing) {
-                shard.fire_until(self, Some(u64::MAX));
-            }
-        });
-        drop(inside);
-        self.end_shard(shard, driven);
-        self.berths.let_go(number);
-    }
-
-    /// Waits until no shard is alive; returns what they have left.
-    fn await_ends(&self, limit: Option<Duration>) -> Result<Vec<Unfired<T>>, StopError> {
-        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut state = self.berths.lock();
-        while state.alive() > 0 {
-            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if rest == Some(Duration::ZERO) {
-                return Err(StopError::TimedOut {
-                    shards: state.alive(),
-                });
-            }
-            // A wait that ends early begins again.
-            state = self.berths.wait_for(state, rest.unwrap_or(Duration::MAX));
-        }
-        Ok(std::mem::take(&mut state.unfired))
-    }
-
-    /// Ends a shard whose turn has panicked.
-    pub(super) fn end_failed(&self, shard: ShardWorker<T>, message: String) -> TurnError {
-        let number = shard.shard;
-        self.end_shard(shard, Err(message));
-        self.berths.let_go(number);
-        TurnError::Failed { shard: number }
-    }
-
-    pub(crate) fn wait_idle(&self) {
-        let is_at_rest = matches!(
-            self.status.phase(),
-            EnginePhase::Init | EnginePhase::Stopped
-        );
-        if is_at_rest || matches!(self.drive, Drive::Manual) || self.is_inside() {
-            return;
-        }
-        // ORDERING: Relaxed: each worker looks again after the drain that takes the turn request.
-        let request = self.idle_requests.fetch_add(1, Ordering::Relaxed) + 1;
-        self.request_turns();
-        let mut state = self.berths.lock();
-        while !state.has_answered(request) {
-            state = self.berths.wait(state);
-        }
+    pub(super) fn lock(&self) -> Locked<'_, T> {
+        self.unfired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: Send + 'static> Inner<T> {
-    /// Runs a worker's thread from its start to its end, but for what its handlers have left in thread-locals.
-    fn work(engine: Arc<EngineOwner<T>>, mut shard: ShardWorker<T>) {
-        let number = shard.shard;
-        let (hooks, seat) = (&engine.hooks, &engine.seats[number]);
-        let inside = seat.enter();
-        worker::pin(&shard);
-        slot::with(|slot| engine.router.set_home(slot, number));
-        hooks::tell("the start hook", hooks.worker_start.as_ref(), &number);
-        drop(inside);
-        let tell_stop = || hooks::tell("the stop hook", hooks.worker_stop.as_ref(), &number);
-        let driven = loop {
-            let inside = seat.enter();
-            let driven = contain::call(|| worker::drive(&engine, &mut shard));
-            drop(inside);
-            match driven {
-                Ok(true) => match engine.lend(shard) {
-                    Some(back) => {
-                        let _inside = seat.enter();
-                        shard = back;
-                        worker::pin(&shard);
-                    }
-                    None => {
-                        tell_stop();
-                        return contain::drop_quietly("an engine", engine);
-                    }
-                },
-                driven => break driven.map(drop),
-            }
-        };
-        engine.end_shard(shard, driven);
-        // The engine waits for this thread yet.
-        let inside = seat.enter();
-        tell_stop();
-        drop(inside);
-        let berths = Arc::clone(&engine.berths);
-        // A caller that has waited for the end, and then drops the last `Timer`, finds no worker that keeps the engine.
-        contain::drop_quietly("an engine", engine);
-        berths.let_go(number);
-    }
-
-    /// Stops the engine as `mode` says, waits for the ends of its shards up to `limit`, and returns what they have left.
-    pub(crate) fn shutdown(
-        &self,
-        mode: Shutdown,
-        limit: Option<Duration>,
-    ) -> Result<Vec<Unfired<T>>, StopError> {
-        if self.is_inside() {
-            return Err(StopError::InsideHandler);
-        }
-        if self.status.is_forked() {
-            return Err(StopError::Forked);
-        }
-        let phase = match mode {
-            Shutdown::ReturnUnfired => EnginePhase::Stopped,
-            Shutdown::FireAll => EnginePhase::Firing,
-            Shutdown::Drain { until } => {
-                // ORDERING: Relaxed: published with the phase.
-                self.drain_until
-                    .fetch_min(until.as_nanos(), Ordering::Relaxed);
-                EnginePhase::Draining
-            }
-        };
-        let mut state = self.berths.lock();
-        if phase != EnginePhase::Stopped
-            && matches!(self.drive, Drive::Workers)
-            && self.status.is(EnginePhase::Started)
-        {
-            // Those of drivers get a thread, so that the limit holds. One that gets none ends on this one.
-            for shard in 0..self.seats.len() {
-                if !state.berths[shard].has_worker {
-                    let _ = self.spawn(&mut state, shard);
-                }
-            }
-        }
-        self.begin_stop(state, phase);
-        self.await_ends(limit)
-    }
-
-    /// Gives a shard that lies idle to its worker, which may have to be spawned.
-    pub(super) fn hand_over(
-        &self,
-        mut state: MutexGuard<'_, State<ShardWorker<T>, Unfired<T>>>,
-        shard: usize,
-    ) {
-        if state.berths[shard].has_worker {
-            self.berths.notify();
-        } else if matches!(self.drive, Drive::Workers) && self.status.phase() != EnginePhase::Init {
-            let Err(error) = self.spawn(&mut state, shard) else {
-                return;
-            };
-            let left = state.berths[shard].take();
-            drop(state);
-            left.map(|shard| self.end_failed(shard, error.to_string()));
-        }
-    }
-
     /// Starts the engine if need be. That it does not start is counted and told as a refusal.
     #[inline]
     pub(crate) fn ready(&self) -> Result<(), ScheduleErrorKind> {
@@ -299,7 +67,7 @@ impl<T: Send + 'static> Inner<T> {
             // Before the lock, which the fork may have copied in the hands of a thread that is not here.
             return Err(StartError::Forked);
         }
-        let mut state = self.berths.lock();
+        let locked = self.lock();
         match self.status.phase() {
             EnginePhase::Started => return Ok(()),
             EnginePhase::Init => {}
@@ -307,11 +75,9 @@ impl<T: Send + 'static> Inner<T> {
         }
         if matches!(self.drive, Drive::Workers) {
             self.status.live_here();
-            for shard in 0..self.seats.len() {
-                // One of a start that failed half-way may be about to take back what a caller has released.
-                let has_worker = state.berths[shard].has_worker;
-                if !has_worker && !self.seats[shard].is_driven() {
-                    self.spawn(&mut state, shard)?;
+            for shard in 0..self.berths.len() {
+                if !self.berths[shard].standing.is_driven() {
+                    self.spawn(&locked, shard)?;
                 }
             }
         }
@@ -319,42 +85,204 @@ impl<T: Send + 'static> Inner<T> {
         Ok(())
     }
 
-    /// Gives a shard that lies idle its thread. On failure it lies there again, for another attempt.
-    fn spawn(
-        &self,
-        state: &mut State<ShardWorker<T>, Unfired<T>>,
-        number: usize,
-    ) -> Result<(), StartError> {
-        // Never missing: the starting thread has a `Timer`, or is one of the workers.
-        let Some(engine) = self.hold() else {
-            return Err(StartError::Stopped);
-        };
-        let Some(shard) = state.berths[number].take() else {
+    /// Starts a shard's worker, unless it has one or has ended. On failure another attempt may follow.
+    pub(super) fn spawn(&self, _: &Locked<'_, T>, shard: usize) -> Result<(), StartError> {
+        let berth = &self.berths[shard];
+        if berth.has_worker() || berth.standing.has_ended() {
             return Ok(());
-        };
-        let name = format!("{}-{number}", self.thread_name);
-        // It stays in here if there is no thread to take it out.
-        let handover = Arc::new(Mutex::new(Some(shard)));
-        let take = |from: &Mutex<Option<ShardWorker<T>>>| {
-            from.lock().unwrap_or_else(PoisonError::into_inner).take()
-        };
-        let inside = Arc::clone(&handover);
-        let run = move || {
-            if let Some(shard) = take(&inside) {
-                Inner::work(engine, shard);
-            }
-        };
-        // No thread joins it: its end is told (`await_ends`), and destructors of thread-locals may take for ever.
-        state.berths[number].has_worker = true;
-        thread::spawn(name, run).map_err(|error| {
-            state.berths[number].has_worker = false;
-            if let Some(shard) = take(&handover) {
-                state.berths[number].put(shard);
-            }
+        }
+        // Never missing: the starting thread has a `Timer`, or is one of the workers.
+        let engine = self.hold().ok_or(StartError::Stopped)?;
+        let name = format!("{}-{shard}", self.thread_name);
+        // No thread joins it: its end is told (`Standing`), and destructors of thread-locals may take for ever.
+        berth.set_worker(true);
+        thread::spawn(name, move || worker::work(engine, shard)).map_err(|error| {
+            berth.set_worker(false);
             StartError::Spawn {
-                shard: number,
+                shard,
                 source: error.into(),
             }
         })
+    }
+
+    /// Stops the engine as `mode` says, waits for the ends of its shards up to `limit`, and returns what they have left.
+    pub(crate) fn shutdown(
+        &self,
+        mode: Shutdown,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Unfired<T>>, StopError> {
+        if self.is_inside() {
+            return Err(StopError::InsideHandler);
+        }
+        if self.status.is_forked() {
+            return Err(StopError::Forked);
+        }
+        let phase = match mode {
+            Shutdown::ReturnUnfired => EnginePhase::Stopped,
+            Shutdown::FireAll => EnginePhase::Firing,
+            Shutdown::Drain { until } => {
+                // ORDERING: Relaxed: published with the phase.
+                self.drain_until
+                    .fetch_min(until.as_nanos(), Ordering::Relaxed);
+                EnginePhase::Draining
+            }
+        };
+        let locked = self.lock();
+        if phase != EnginePhase::Stopped
+            && matches!(self.drive, Drive::Workers)
+            && self.status.is(EnginePhase::Started)
+        {
+            // Those of drivers get a thread, so that the limit holds. One that gets none ends on this one.
+            for shard in 0..self.berths.len() {
+                let _ = self.spawn(&locked, shard);
+            }
+        }
+        self.tell_to_stop(locked, phase);
+        self.await_ends(limit)
+    }
+
+    /// Waits until no shard is alive; returns what they have left.
+    fn await_ends(&self, limit: Option<Duration>) -> Result<Vec<Unfired<T>>, StopError> {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut berths = self.berths.iter();
+        if berths.all(|berth| berth.standing.await_end(until)) {
+            return Ok(self.lock().as_mut().map(std::mem::take).unwrap_or_default());
+        }
+        let alive = self.berths.iter().filter(|it| !it.standing.is_gone());
+        Err(StopError::TimedOut {
+            shards: alive.count(),
+        })
+    }
+}
+
+impl<T> Inner<T> {
+    /// Stops the engine because its last `Timer` is gone: the workers drop what is left. Does not wait.
+    pub(crate) fn stop_orphaned(&self) {
+        if self.status.is_forked() {
+            return;
+        }
+        let mut locked = self.lock();
+        let unfired = locked.take();
+        self.tell_to_stop(locked, EnginePhase::Stopped);
+        contain::drop_each("a timer's payload", unfired.into_iter().flatten());
+    }
+
+    /// Goes on to `phase`: tells workers and drivers to stop, and ends the shards that have no thread on this one.
+    ///
+    /// No `DrivenShard` has its shard from then on: what fires must not wait for a task, because the caller may be what
+    /// keeps it from running. All of it under the engine's lock, with which a shard is claimed as well: a shard is
+    /// driven only while its engine has not been told to stop.
+    fn tell_to_stop(&self, locked: Locked<'_, T>, phase: EnginePhase) {
+        let is_news = self.status.phase() < phase;
+        self.status.set(phase);
+        self.stop_if_ended(&locked);
+        for berth in self.berths.iter().filter(|it| it.standing.is_driven()) {
+            berth.standing.set_driven(false);
+        }
+        drop(locked);
+        // ORDERING: SeqCst fence, pairs with the one in `end_if_told`: either this finds the berth free, or the thread
+        // that turns there finds the phase. [F6]
+        fence(Ordering::SeqCst);
+        for berth in &self.berths {
+            berth.waker.wake_worker();
+        }
+        // What ends here may take long: its destructors are the user's. Before the wakers are called, which may stop the
+        // engine, too, and would wait for what is in hand here.
+        for shard in 0..self.berths.len() {
+            self.end_if_free(shard);
+        }
+        if is_news {
+            self.request_turns();
+            // Also those that have announced no sleep: a driver comes once more, and is told.
+            for berth in &self.berths {
+                let _ = berth.waker.wake();
+            }
+        }
+    }
+
+    /// Ends the shard that the calling thread has turned, if the engine has been told to stop meanwhile.
+    pub(super) fn end_if_told(&self, shard: usize) {
+        // ORDERING: SeqCst fence, as in `tell_to_stop`. [F6]
+        fence(Ordering::SeqCst);
+        if self.status.phase() > EnginePhase::Started {
+            self.end_if_free(shard);
+        }
+    }
+
+    /// Ends a shard that has no worker, unless another thread turns it, which then does.
+    fn end_if_free(&self, shard: usize) {
+        let berth = &self.berths[shard];
+        if !berth.has_worker() {
+            if let Some(shard) = berth.try_take() {
+                self.end_here(shard);
+            }
+        }
+    }
+
+    /// Ends a shard on a thread that is not its worker's.
+    pub(super) fn end_here(&self, shard: ShardWorker<T>) {
+        let number = shard.shard;
+        self.end(shard);
+        self.berths[number].standing.set_gone();
+    }
+
+    /// Ends a shard, which was taken out of its berth: fires what the engine's phase asks for, unless the shard has
+    /// failed, and keeps what is left for `stop`. Hooks and destructors that are called here are inside of the engine.
+    pub(super) fn end(&self, mut shard: ShardWorker<T>) {
+        let berth = &self.berths[shard.shard];
+        let _inside = berth.enter();
+        let fired = match berth.failure() {
+            None => contain::call(|| self.fire_the_rest(&mut shard)),
+            Some(message) => Err(message.clone()),
+        };
+        if let Err(message) = fired {
+            self.tell_failure(&shard, message);
+        }
+        let mut unfired = shard.into_unfired(self);
+        let mut locked = self.lock();
+        berth.standing.set_ended();
+        self.stop_if_ended(&locked);
+        if let Some(kept) = &mut *locked {
+            kept.append(&mut unfired);
+        }
+        drop(locked);
+        contain::drop_each("a timer's payload", unfired);
+    }
+
+    /// Fires what the engine's phase asks of a shard that ends.
+    fn fire_the_rest(&self, shard: &mut ShardWorker<T>) {
+        // A worker has drained before its end.
+        if self.status.is(EnginePhase::Draining) && !self.berths[shard.shard].has_worker() {
+            shard.fire_until(self, None);
+        }
+        // Perhaps since a moment ago.
+        if self.status.is(EnginePhase::Firing) {
+            shard.fire_until(self, Some(u64::MAX));
+        }
+    }
+
+    /// Notes and tells that a shard ends before its time.
+    pub(super) fn tell_failure(&self, shard: &ShardWorker<T>, message: String) {
+        let failure = WorkerFailure {
+            shard: shard.shard,
+            message,
+        };
+        let berth = &self.berths[failure.shard];
+        // Noted before the shard refuses, so that a refused caller finds the reason; and it refuses before any hook is
+        // called, which may take long.
+        berth.fail(failure.message.clone());
+        shard.owner.close();
+        berth.standing.set_ended();
+        events::worker_failed(&failure);
+        let hook = self.hooks.failure.as_ref();
+        hooks::tell("the failure hook", hook, &failure);
+    }
+
+    /// Notes that an engine that has been told to stop has stopped, if its last shard has ended.
+    fn stop_if_ended(&self, _: &Locked<'_, T>) {
+        let has_ended = |it: &Berth<T>| it.standing.has_ended();
+        if self.status.phase() > EnginePhase::Started && self.berths.iter().all(has_ended) {
+            self.status.set(EnginePhase::Stopped);
+        }
     }
 }

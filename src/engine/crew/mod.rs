@@ -3,19 +3,25 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `status` | where the engine stands, in one word |
-//! | `berths` | where each shard is: idle, away with who turns it, ended |
-//! | `seat` | who has a shard, which thread turns it, and how it is woken |
+//! | `standing` | what is known of a shard without its lock: who turns it, what it has answered, whether it has ended |
+//! | `berth` | where a shard lies: whoever holds its lock turns it |
+//! | `wake` | how the thread or task that turns a shard is woken |
 //! | `lifecycle` | start and end |
 //! | `shard_worker` | what drives one shard, on whichever thread, and what it calls: handlers, executors, wakers |
-//! | `worker` | the thread of a shard: clock + turn + park, and the only place where the three meet |
+//! | `step` | a turn, and the announcement of a sleep: where clock and turn meet |
+//! | `worker` | the thread of a shard |
 //! | `by_hand` | turns on the threads of callers |
 //! | `driven` | a shard that a task turns: [`DrivenShard`](driven::DrivenShard) |
+//! | `idle` | `wait_idle` |
 
-pub(super) mod berths;
+mod berth;
 mod by_hand;
 pub(super) mod driven;
+mod idle;
 mod lifecycle;
-pub(crate) mod seat;
 pub(super) mod shard_worker;
+pub(super) mod standing;
 pub(crate) mod status;
+mod step;
+pub(crate) mod wake;
 mod worker;

@@ -1,7 +1,7 @@
 //! Everything that drives one shard, on whichever thread does it: a worker of its own, or the caller's.
 //!
 //! Each step may be cut short by a panic (of ours, or of the clock: all other user code is contained) and still be
-//! followed by [`ShardWorker::end`], which returns the pending timers. So the clock is read only while no timer is
+//! followed by [`ShardWorker::into_unfired`], which returns the pending timers. So the clock is read only while no timer is
 //! in hand.
 //!
 //! A timer that has fired goes to a handler, an executor or a waker, and their panics are counted and told.
@@ -117,8 +117,8 @@ impl<T> ShardWorker<T> {
         }
     }
 
-    /// Ends the shard, collects what has not ended, and drops the handler.
-    pub(super) fn end(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
+    /// Closes the shard, drops the handler, and returns the timers that have not ended.
+    pub(super) fn into_unfired(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         self.drop_wake_batch();
         let mut unfired = Vec::new();
         let closed = contain::call(|| {
@@ -127,7 +127,7 @@ impl<T> ShardWorker<T> {
             });
         });
         if let Err(message) = closed {
-            inner.fail(&self, message);
+            inner.tell_failure(&self, message);
         }
         // First, because the handler's destructor may wait for a thread that sleeps by one of these timers.
         for unfired in &unfired {

@@ -18,7 +18,7 @@ pub(crate) enum EnginePhase {
 
 /// Where an engine stands.
 ///
-/// The word is read by every schedule and written under the lock of the berths only. It carries the number of forks at
+/// The word is read by every schedule and written under the engine's lock only. It carries the number of forks at
 /// which it was written. In a forked child that number differs, and the word counts as `Init`, which leads a schedule
 /// to the start. There the number at which the workers were started tells that they are another process's threads.
 pub(crate) struct EngineStatus {
@@ -68,7 +68,7 @@ impl EngineStatus {
         self.word.load(Ordering::Acquire) == forks::count() | phase as u64
     }
 
-    /// Goes on to a later phase; does nothing if the engine is there already. Under the lock of the berths.
+    /// Goes on to a later phase; does nothing if the engine is there already. Under the engine's lock.
     pub(crate) fn set(&self, phase: EnginePhase) {
         if self.phase() < phase {
             // ORDERING: Relaxed: read together with the word, which follows, or in a fork.

@@ -31,6 +31,14 @@ pub(crate) struct Unparker {
     token: Arc<AtomicU32>,
 }
 
+impl Default for Unparker {
+    fn default() -> Self {
+        Self {
+            token: Arc::new(AtomicU32::new(IDLE)),
+        }
+    }
+}
+
 impl Unparker {
     /// Ends the owner's current sleep, or its next one. At most one system call; never blocks.
     #[inline]
@@ -57,16 +65,12 @@ impl Unparker {
 }
 
 impl Parker {
-    /// Returns a parker and its other end.
-    pub(crate) fn new() -> (Self, Unparker) {
-        let token = Arc::new(AtomicU32::new(IDLE));
-        (
-            Self {
-                token: Arc::clone(&token),
-                precise: false,
-            },
-            Unparker { token },
-        )
+    /// Returns the owner's end. There must be one for each `waker`.
+    pub(crate) fn of(waker: &Unparker) -> Self {
+        Self {
+            token: Arc::clone(&waker.token),
+            precise: false,
+        }
     }
 
     /// Sleeps until `timeout` has passed (for ever where it is `None`) or a wake ends it.

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 /// One slice of the remainder below a millisecond: the longest that a wake may go unnoticed there.
 const SLICE: Duration = Duration::from_micros(50);
 
+#[derive(Default)]
 struct Shared {
     /// A wake has come that no sleep has taken yet.
     called: AtomicBool,
@@ -33,7 +34,7 @@ pub(crate) struct Parker {
 }
 
 /// The other end; see the module.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Unparker {
     shared: Arc<Shared>,
 }
@@ -53,18 +54,11 @@ impl Unparker {
 }
 
 impl Parker {
-    /// Returns a parker and its other end.
-    pub(crate) fn new() -> (Self, Unparker) {
-        let shared = Arc::new(Shared {
-            called: AtomicBool::new(false),
-            owner: OnceLock::new(),
-        });
-        (
-            Self {
-                shared: Arc::clone(&shared),
-            },
-            Unparker { shared },
-        )
+    /// Returns the owner's end. There must be one for each `waker`.
+    pub(crate) fn of(waker: &Unparker) -> Self {
+        Self {
+            shared: Arc::clone(&waker.shared),
+        }
     }
 
     /// Sleeps until `timeout` has passed (for ever where it is `None`) or a wake ends it.

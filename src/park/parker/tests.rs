@@ -5,7 +5,7 @@ macro_rules! tests_of {
     ($parker:ident) => {
         mod $parker {
             use crate::park::parker::end::{LONGEST, ParkEnd};
-            use crate::park::parker::$parker::Parker;
+            use crate::park::parker::$parker::{Parker, Unparker};
             use std::time::{Duration, Instant};
 
             /// Far longer than any test may take: ends only by a wake.
@@ -14,7 +14,8 @@ macro_rules! tests_of {
 
             #[test]
             fn sleeps_as_long_as_asked_and_not_much_longer() {
-                let (mut parker, _waker) = Parker::new();
+                let waker = Unparker::default();
+                let mut parker = Parker::of(&waker);
                 for micros in [1, 50, 999, 1_000, 1_001, 2_500, 20_000] {
                     let timeout = Duration::from_micros(micros);
                     let mut slept: Vec<Duration> = (0..if micros < 100 { 300 } else { 3 })
@@ -40,7 +41,8 @@ macro_rules! tests_of {
 
             #[test]
             fn a_wake_before_the_sleep_is_not_lost_and_counts_once() {
-                let (mut parker, waker) = Parker::new();
+                let waker = Unparker::default();
+                let mut parker = Parker::of(&waker);
                 let longest = [Duration::MAX, LONGEST, LONGEST + Duration::from_nanos(1)];
                 for timeout in longest.map(Some).into_iter().chain([None, Some(MS / 2)]) {
                     waker.wake();
@@ -60,7 +62,8 @@ macro_rules! tests_of {
 
             #[test]
             fn a_timer_of_an_earlier_sleep_does_not_end_a_later_one() {
-                let (mut parker, waker) = Parker::new();
+                let waker = Unparker::default();
+                let mut parker = Parker::of(&waker);
                 for _ in 0..20 {
                     waker.wake();
                     assert_eq!(parker.sleep(Some(3 * MS)), ParkEnd::Woken);
@@ -87,7 +90,8 @@ macro_rules! tests_of {
 
             #[test]
             fn wakes_from_many_threads_never_go_missing() {
-                let (mut parker, waker) = Parker::new();
+                let waker = Unparker::default();
+                let mut parker = Parker::of(&waker);
                 let turn = std::sync::Barrier::new(3);
                 std::thread::scope(|scope| {
                     for _ in 0..2 {
@@ -120,8 +124,9 @@ macro_rules! tests_of {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_that_stops_inside_a_wake_stops_no_other_wake() {
-    use super::linux::Parker;
-    let (mut parker, waker) = Parker::new();
+    use super::linux::{Parker, Unparker};
+    let waker = Unparker::default();
+    let mut parker = Parker::of(&waker);
     let long = std::time::Duration::from_secs(20);
     let owner = std::thread::spawn(move || {
         let start = std::time::Instant::now();
@@ -142,7 +147,7 @@ fn a_thread_that_stops_inside_a_wake_stops_no_other_wake() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_first_sleep_sets_the_threads_timer_slack() {
-    use super::linux::Parker;
+    use super::linux::{Parker, Unparker};
     // SAFETY: asks for a number of the calling thread.
     let slack = || unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     // SAFETY: changes a number of the calling thread.
@@ -152,7 +157,8 @@ fn the_first_sleep_sets_the_threads_timer_slack() {
         if !is_set(50_000) {
             return (-1, -1);
         }
-        let (mut parker, _waker) = Parker::new();
+        let waker = Unparker::default();
+        let mut parker = Parker::of(&waker);
         parker.sleep(Some(std::time::Duration::from_nanos(1)));
         (before, slack())
     });

@@ -20,7 +20,7 @@ impl Wake for Panicking {
 /// Returns a shard with `count` wakers that have fired, and what they wake.
 fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Panicking>) {
     let inner: &Inner<TimerTask> = &timer.inner;
-    let mut shard = inner.berths.lock().berths[0].take().unwrap();
+    let mut shard = inner.berths[0].take().unwrap();
     let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
     for _ in 0..count {
         let payload = TimerTask::waking(Waker::from(Arc::clone(&wakers)));
@@ -57,7 +57,7 @@ fn a_wake_batch_is_called_when_it_is_full_or_its_shard_ends() {
             (waiting, count - waiting)
         );
         assert_eq!(
-            shard.end(&timer.inner).len(),
+            shard.into_unfired(&timer.inner).len(),
             count,
             "those that have not fired"
         );

@@ -1,107 +1,44 @@
-//! A shard's seat: what is asked of it without a lock. Whether a `DrivenShard` has it, which thread turns it now, how
-//! that thread or its task is woken, and why it has failed.
+//! How the thread or the task is woken that turns a shard.
 
 use crate::contain;
 use crate::park::parker::Unparker;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lock::RwLock;
-use crate::sync::process::AtomicU64;
-use crate::sync::thread;
-use std::sync::{OnceLock, TryLockError};
+use std::sync::TryLockError;
 use std::task::Waker;
 
-/// See the module.
-pub(crate) struct Seat {
-    /// A `DrivenShard` has the shard, or waits for it. Written under the lock of the berths.
-    driven: AtomicBool,
+/// Wakes a shard's worker, and the task of its `DrivenShard`.
+#[derive(Default)]
+pub(crate) struct TurnWaker {
+    worker: Unparker,
     task: TaskWaker,
-    unparker: Unparker,
-    /// The number of the thread that turns or ends the shard, and so may run its handlers; 0 for none.
-    turned_by: AtomicU64,
-    /// Why the shard has ended before its time.
-    failure: OnceLock<String>,
 }
 
-impl Seat {
-    pub(crate) fn new(unparker: Unparker) -> Self {
-        Self {
-            driven: AtomicBool::new(false),
-            task: TaskWaker::default(),
-            unparker,
-            turned_by: AtomicU64::new(0),
-            failure: OnceLock::new(),
-        }
+impl TurnWaker {
+    /// Returns what wakes the worker, for the parker of its thread.
+    pub(super) const fn unparker(&self) -> &Unparker {
+        &self.worker
     }
 
-    /// Wakes the shard's worker, if it sleeps; calls no code of the user's.
+    /// Wakes the worker, if it sleeps; calls no code of the user's.
     pub(super) fn wake_worker(&self) {
-        self.unparker.wake();
+        self.worker.wake();
     }
 
-    /// Wakes the shard's worker or task; returns whether that did not panic.
+    /// Wakes the worker and the task; returns whether that did not panic.
     pub(crate) fn wake(&self) -> bool {
         self.wake_worker();
         self.task.wake()
     }
 
     /// Lets `waker` be called from now on, also for a wake that was under way.
-    pub(super) fn set_waker(&self, waker: &Waker) {
+    pub(super) fn set_task(&self, waker: &Waker) {
         self.task.set(waker);
     }
 
-    /// Forgets the waker.
-    pub(super) fn forget_waker(&self) {
+    /// Forgets the task's waker.
+    pub(super) fn forget_task(&self) {
         self.task.forget();
-    }
-
-    /// Returns whether a `DrivenShard` has the shard, or waits for it.
-    #[inline]
-    pub(super) fn is_driven(&self) -> bool {
-        // ORDERING: Relaxed: written before a turn is requested, and a worker reads it after a turn; others hold the
-        // lock.
-        self.driven.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_driven(&self, driven: bool) {
-        // ORDERING: Relaxed: as above.
-        self.driven.store(driven, Ordering::Relaxed);
-    }
-
-    /// Notes why the shard ends before its time; the first reason stays.
-    pub(super) fn fail(&self, message: String) {
-        let _ = self.failure.set(message);
-    }
-
-    /// Returns why the shard has ended before its time, if it has.
-    pub(crate) fn failure(&self) -> Option<&String> {
-        self.failure.get()
-    }
-
-    /// Marks the calling thread as the one that turns or ends the shard, until the answer is dropped: after a panic has
-    /// been caught, because what it carries is the user's, too.
-    pub(super) fn enter(&self) -> Inside<'_> {
-        // ORDERING: Relaxed, here and below: a thread asks for its own number only, which it has written itself.
-        let before = self.turned_by.swap(thread::number(), Ordering::Relaxed);
-        Inside { seat: self, before }
-    }
-
-    /// Returns whether the calling thread turns or ends the shard: its handlers and destructors may be what calls.
-    pub(crate) fn is_inside(&self) -> bool {
-        // ORDERING: Relaxed: as in `enter`.
-        self.turned_by.load(Ordering::Relaxed) == thread::number()
-    }
-}
-
-/// See [`Seat::enter`]. A thread may enter the same seat again inside of that.
-pub(super) struct Inside<'a> {
-    seat: &'a Seat,
-    before: u64,
-}
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        // ORDERING: Relaxed: as in `enter`.
-        self.seat.turned_by.store(self.before, Ordering::Relaxed);
     }
 }
 
@@ -186,7 +123,6 @@ const WHAT: &str = "the waker of a driven shard";
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
-    use crate::park::parker::Parker;
     use std::sync::Arc;
     use std::task::Wake;
 
@@ -203,27 +139,5 @@ mod tests {
         let looking = task.waker.read().unwrap();
         task.set(&Waker::from(Arc::new(Panics)));
         assert!(looking.is_none());
-    }
-
-    #[test]
-    fn a_thread_is_inside_of_as_many_engines_as_it_turns() {
-        let seats: Vec<_> = (0..20).map(|_| Seat::new(Parker::new().1)).collect();
-        let inside = || seats.iter().filter(|seat| seat.is_inside()).count();
-        let mut scopes: Vec<_> = seats.iter().map(Seat::enter).collect();
-        assert_eq!(inside(), 20);
-        std::thread::scope(|scope| {
-            let elsewhere = scope.spawn(|| seats.iter().any(Seat::is_inside));
-            assert!(!elsewhere.join().unwrap(), "another thread");
-        });
-        drop(seats[3].enter());
-        assert_eq!(
-            inside(),
-            20,
-            "twice inside of the fourth, and once out of it"
-        );
-        scopes.remove(7);
-        assert_eq!((inside(), seats[7].is_inside()), (19, false));
-        drop(scopes);
-        assert_eq!(inside(), 0);
     }
 }

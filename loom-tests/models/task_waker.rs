@@ -1,7 +1,7 @@
 //! The waker of the task that turns a driven shard: no wake is lost while the waker is replaced.
 
 use super::harness::{UNBOUNDED, bounded, explore, spawn_with};
-use crate::engine::crew::seat::TaskWaker;
+use crate::engine::crew::wake::TaskWaker;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Plain;
@@ -28,12 +28,12 @@ impl Wake for Task {
 }
 
 /// A task's waker, and what tells the task that there is something to do.
-struct Seat<const WAKES: usize> {
+struct Driver<const WAKES: usize> {
     waker: TaskWaker,
     published: [AtomicBool; WAKES],
 }
 
-impl<const WAKES: usize> Seat<WAKES> {
+impl<const WAKES: usize> Driver<WAKES> {
     /// A task whose waker is `first`.
     fn new(first: &Arc<Task>) -> Arc<Self> {
         let waker = TaskWaker::default();
@@ -65,9 +65,9 @@ impl<const WAKES: usize> Seat<WAKES> {
 fn wake_or_set() {
     explore(UNBOUNDED, || {
         let [first, next] = [(); 2].map(|()| Arc::<Task>::default());
-        let seat = Seat::<1>::new(&first);
-        let waking = spawn_with(&seat, |seat| seat.tell(0));
-        let has_seen = seat.set(&next);
+        let driver = Driver::<1>::new(&first);
+        let waking = spawn_with(&driver, |driver| driver.tell(0));
+        let has_seen = driver.set(&next);
         waking.join().unwrap();
         assert!(has_seen || next.is_called(), "the wake is lost");
     });
@@ -78,9 +78,9 @@ fn wake_or_set() {
 fn two_wake_or_set() {
     explore(bounded(3, 2), || {
         let [first, next] = [(); 2].map(|()| Arc::<Task>::default());
-        let seat = Seat::<2>::new(&first);
-        let waking = [0, 1].map(|message| spawn_with(&seat, move |seat| seat.tell(message)));
-        let has_seen = seat.set(&next);
+        let driver = Driver::<2>::new(&first);
+        let waking = [0, 1].map(|message| spawn_with(&driver, move |driver| driver.tell(message)));
+        let has_seen = driver.set(&next);
         waking.into_iter().for_each(|it| it.join().unwrap());
         assert!(has_seen || next.is_called(), "a wake is lost");
     });

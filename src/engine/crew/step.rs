@@ -1,0 +1,147 @@
+//! One step of a shard: a turn, and the announcement of the sleep that follows. Its worker and a `DrivenShard` take the
+//! same steps; what they sleep on is theirs.
+
+use super::status::EnginePhase;
+use crate::engine::inner::{Inner, ShardWorker};
+use crate::engine::settings::IdleStrategy;
+use crate::time::Time;
+use std::time::Duration;
+
+/// Looks at the inbox between two clock reads of a spinning worker.
+const SPINS_PER_CLOCK_READ: u32 = 16;
+
+/// The longest sleep while the engine drains: the last timer may be cancelled behind the worker's back.
+const DRAINING_SLEEP: Duration = Duration::from_millis(10);
+
+/// What comes after a step.
+pub(super) enum Next {
+    /// Another step, at once.
+    Turn,
+    /// A sleep, which is announced, and then another step.
+    Sleep {
+        /// How long the sleep lasts at most, unless the shard is woken; `None` for ever.
+        timeout: Option<Duration>,
+        /// When the sleep is over.
+        until: Time,
+    },
+    /// The shard's end.
+    End,
+}
+
+/// Ends the shard's sleep, turns it once, and announces the next sleep if nothing is due, as `idle` says.
+pub(super) fn step<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, idle: IdleStrategy) -> Next {
+    if shard.owner.is_asleep() {
+        shard.owner.end_sleep();
+    }
+    let phase = inner.status.phase();
+    match phase {
+        // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
+        EnginePhase::Init | EnginePhase::Started => {}
+        EnginePhase::Draining if !is_drained(inner, shard) => {}
+        EnginePhase::Draining | EnginePhase::Firing | EnginePhase::Stopped => return Next::End,
+    }
+    let standing = &inner.berths[shard.shard].standing;
+    let idle_calls = standing.idle_calls();
+    let turn = shard.turn(inner);
+    // A thread that changes the phase, or calls `wait_idle`, requests a turn afterwards: a turn that has seen the
+    // request sees the change. The answer to a call needs a turn that reads the clock after it.
+    if turn.more || inner.status.phase() != phase || standing.idle_calls() != idle_calls {
+        return Next::Turn;
+    }
+    let end = match phase {
+        EnginePhase::Draining => inner.rate.deadline_at(inner.drain_until()),
+        _ => u64::MAX,
+    };
+    let next = turn.next.min(end);
+    // In ticks, not in time: at the far end of the scale "never" begins at the present.
+    if inner.rate.current(inner.source.now()) >= next {
+        return Next::Turn;
+    }
+    standing.answer_idle(idle_calls);
+    rest(inner, shard, next, phase, idle)
+}
+
+/// Returns whether a shard that drains has come to its end.
+fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
+    inner.source.now() >= inner.drain_until() || shard.owner.handle.pending() == 0
+}
+
+/// Spins or announces a sleep until `next` or until a producer calls.
+fn rest<T>(
+    inner: &Inner<T>,
+    shard: &ShardWorker<T>,
+    next: u64,
+    phase: EnginePhase,
+    idle: IdleStrategy,
+) -> Next {
+    let until = inner.rate.start_of(next);
+    let sleeps = match idle {
+        IdleStrategy::Park => true,
+        IdleStrategy::SpinThenPark { spin } => {
+            !spin_for(inner, shard, until, spin, phase) && inner.source.now() < until
+        }
+        IdleStrategy::BusySpin => {
+            spin_for(inner, shard, until, Duration::MAX, phase);
+            false
+        }
+    };
+    // Announced without the slack: a deadline from there on can wait as long as the one that is known.
+    if !sleeps || !shard.owner.begin_sleep(next) {
+        return Next::Turn;
+    }
+    let until = inner.rate.with_slack(until, inner.slack);
+    let mut timeout = sleep_length(inner, next, until);
+    if phase == EnginePhase::Draining {
+        timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
+    }
+    Next::Sleep { timeout, until }
+}
+
+/// Spins until `until`, or for `spin` if that is less; true if before that the inbox called, or `phase` or its drain was
+/// over.
+fn spin_for<T>(
+    inner: &Inner<T>,
+    shard: &ShardWorker<T>,
+    until: Time,
+    spin: Duration,
+    phase: EnginePhase,
+) -> bool {
+    let until = until.min(inner.source.now().saturating_add(spin));
+    let mut called = false;
+    while !called {
+        let now = inner.source.now();
+        if now >= until {
+            break;
+        }
+        // A stop requests a turn only after it has ended the shards that have no thread, and who cancels the last timer
+        // of a drain requests none.
+        called = is_called_soon(shard, inner.rate.current(now))
+            || inner.status.phase() != phase
+            || phase == EnginePhase::Draining && is_drained(inner, shard);
+    }
+    called
+}
+
+/// Looks at the inbox for a while.
+fn is_called_soon<T>(shard: &ShardWorker<T>, tick: u64) -> bool {
+    (0..SPINS_PER_CLOCK_READ).any(|_| {
+        std::hint::spin_loop();
+        shard.owner.is_called(tick)
+    })
+}
+
+/// Returns how long a shard sleeps, `None` for ever.
+fn sleep_length<T>(inner: &Inner<T>, next: u64, until: Time) -> Option<Duration> {
+    if inner.source.is_virtual() {
+        // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
+        (inner.rate.current(inner.source.now()) >= next).then_some(Duration::ZERO)
+    } else if until == Time::MAX {
+        None
+    } else {
+        Some(
+            inner
+                .source
+                .bounded(until.saturating_duration_since(inner.source.now())),
+        )
+    }
+}
