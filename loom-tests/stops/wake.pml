@@ -1,6 +1,6 @@
 /* The sleep of a shard's owner and the producers that end it: src/park/wake_state.rs over the owner's own sleep. That is
  * a worker's futex (src/park/parker/linux.rs), or with TASK a task of a runtime, which a waker wakes
- * (src/engine/crew/seat.rs).
+ * (src/engine/crew/wake.rs).
  *
  * A producer may stop for ever before each of its steps. A producer that does not stop must be served: the owner
  * drains its message, or sleeps no longer than its tick. The steps P1 to P9 and O1 to O8 are those of
