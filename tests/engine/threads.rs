@@ -5,6 +5,7 @@
 //! | `timing` | woken in time, asleep while idle |
 //! | `driven` | shards that a caller turns in place of their workers |
 //! | `races` | stop against turns by hand, the limit under contention, snapshots |
+//! | `stopped` | a thread that a signal stops in its turn |
 //! | `submitters` | one thread's own way to an engine |
 //! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
 //! | `shards` | masks, routing, handlers of their own, executors |
@@ -15,6 +16,8 @@
 mod driven;
 mod races;
 mod shards;
+#[cfg(target_os = "linux")]
+mod stopped;
 mod submitters;
 mod thread_ends;
 mod timing;

@@ -1,0 +1,93 @@
+//! A thread that a signal stops in the middle of a turn keeps its own shard and no other.
+
+use crate::support::setup::{ms, one_shard, rate, wait_until};
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
+use tickwheel::{Drive, DrivenShard, Expired, Routing, Timer};
+
+/// A thread that is in the signal's handler does not return from it.
+static HELD: AtomicBool = AtomicBool::new(false);
+/// And it is in there.
+static IS_IN: AtomicBool = AtomicBool::new(false);
+
+/// Calls nothing but the system.
+extern "C" fn hold(_signal: libc::c_int) {
+    IS_IN.store(true, Ordering::SeqCst);
+    while HELD.load(Ordering::SeqCst) {
+        // SAFETY: takes no memory of the caller's.
+        unsafe { libc::sched_yield() };
+    }
+    IS_IN.store(false, Ordering::SeqCst);
+}
+
+/// Lets the thread go on, also if the test fails.
+struct Held;
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Stops a thread wherever it is, for as long as `meanwhile` takes.
+fn stopped(thread: &std::thread::JoinHandle<()>, meanwhile: impl FnOnce()) {
+    HELD.store(true, Ordering::SeqCst);
+    let held = Held;
+    // SAFETY: the thread has not been joined.
+    let sent = unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) };
+    assert_eq!(sent, 0);
+    wait_until("the thread has stopped", || IS_IN.load(Ordering::SeqCst));
+    meanwhile();
+    drop(held);
+    wait_until("the thread goes on", || !IS_IN.load(Ordering::SeqCst));
+}
+
+/// Turns a shard without a pause until `done`.
+fn turn(mut shard: DrivenShard<u64>, done: &AtomicBool) {
+    while !done.load(Ordering::SeqCst) {
+        shard.turn(Waker::noop()).unwrap();
+    }
+}
+
+/// The stopped thread's turns are short, and begin and end with whatever shards have in common.
+#[test]
+fn a_thread_that_stops_in_a_turn_delays_no_other_shard() {
+    // SAFETY: the handler calls nothing that a signal may not interrupt.
+    let before = unsafe { libc::signal(libc::SIGUSR1, hold as *const () as libc::sighandler_t) };
+    assert_ne!(before, libc::SIG_ERR);
+    let fired: Arc<[AtomicU64; 2]> = Arc::default();
+    let count = Arc::clone(&fired);
+    let timer: Timer<u64> = one_shard()
+        .shards(2)
+        .drive(Drive::Workers)
+        .routing(Routing::Spread)
+        .build_with(move |expired: Expired<u64>| {
+            count[expired.shard].fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    let shards = [0, 1].map(|shard| timer.drive_shard(shard).unwrap());
+    for id in 0..2 {
+        timer.schedule_periodic(ms(1), rate(ms(1)), id).unwrap();
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let turning = shards.map(|shard| {
+        let done = Arc::clone(&done);
+        std::thread::spawn(move || turn(shard, &done))
+    });
+    wait_until("both shards fire", || {
+        fired.iter().all(|it| it.load(Ordering::SeqCst) > 0)
+    });
+    for _ in 0..300 {
+        stopped(&turning[0], || {
+            let before = fired[1].load(Ordering::SeqCst);
+            wait_until("the other shard fires", || {
+                fired[1].load(Ordering::SeqCst) >= before + 2
+            });
+        });
+    }
+    done.store(true, Ordering::SeqCst);
+    turning.into_iter().for_each(|it| it.join().unwrap());
+    assert_eq!(timer.stop().unwrap().len(), 2);
+}
