@@ -376,7 +376,8 @@ async fn answer<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result
     let text = response.text().await.unwrap_or_default();
     let said: Value = serde_json::from_str(&text).unwrap_or_default();
     let reason = said["error"]["reason"].as_str().map_or(text, str::to_owned);
-    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+    let passes = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+    if status.is_server_error() || passes.contains(&status) {
         return Err(ClientError::Away(format!("{status}: {reason}")));
     }
     Err(ClientError::Refused {

@@ -1,7 +1,7 @@
 //! The interface of a node: JSON over HTTP.
 //!
 //! * `deliveries` - consumers, and dead jobs; `queues` - pauses and limits of queues
-//! * `guard` - tokens, limits, how long answers take
+//! * `guard` - tokens, limits, how long answers take; `server` - connections, and how long clients may take
 //! * `common` - what handlers share; `request` - reads what is asked for, or refuses it
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
@@ -17,8 +17,6 @@ use axum::routing::{get, post, put};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::time::sleep;
 
 use self::common::{Answer, ListQuery, Shares, limit, page_of, shown};
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
@@ -27,6 +25,7 @@ use self::queues::{pause, queues, resume, set_limits};
 use self::request::{
     Asked, Body, CreateRequest, MoveRequest, Named, PAYLOAD, Refusal, Tries, duration, payload,
 };
+use self::server::Limits;
 use crate::error::StoreError;
 use crate::job::{Found, JobId, NewJob, Queue, State as JobState};
 use crate::metrics::plain;
@@ -40,6 +39,7 @@ pub(crate) mod guard;
 mod json;
 mod queues;
 mod request;
+mod server;
 
 /// Serves a node until `end` is ready, and for at most 5 s longer if requests are under way then.
 ///
@@ -57,22 +57,14 @@ pub async fn serve(
         .set(format!("http://{}", listener.local_addr()?));
     shared.tokens.load().map_err(std::io::Error::other)?;
     let router = router(Arc::clone(&shared));
-    let (ending, ended) = oneshot::channel();
+    let limits = Limits::of(shared.store.settings());
     let end = async move {
         end.await;
         // Requests that wait for deliveries end now.
         shared.inbox().close();
-        let _ = ending.send(());
     };
-    let serving = axum::serve(listener, router).with_graceful_shutdown(end);
-    let given_up = async {
-        let _ = ended.await;
-        sleep(LAST).await;
-    };
-    tokio::select! {
-        served = serving => served,
-        () = given_up => Ok(()),
-    }
+    server::serve(listener, router, limits, end).await;
+    Ok(())
 }
 
 /// How long requests under way are waited for at the end. A client may never send the rest of one.

@@ -82,6 +82,16 @@ pub struct Settings {
     /// A file with a line `read TOKEN` or `write TOKEN` for each bearer token that is accepted over HTTP
     #[arg(long, value_name = "FILE")]
     pub tokens: Option<PathBuf>,
+    /// How long a new connection over HTTP may take for the header of its first request
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    pub header_timeout: Duration,
+    /// How long a connection over HTTP may take from an answer to the end of the next request's header, and how long
+    /// its client may take nothing of an answer; longer than a proxy keeps connections
+    #[arg(long, default_value = "3m", value_parser = duration, value_name = "DURATION")]
+    pub idle_timeout: Duration,
+    /// How long a request over HTTP may take from the end of its header to its answer; one for deliveries has 60 s more
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    pub request_timeout: Duration,
     /// The unit of time of the node's timer
     #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
     pub tick: Duration,
@@ -124,6 +134,10 @@ impl Settings {
             "hold must not be 0"
         } else if self.dead_retention.is_some_and(|kept| kept < second) {
             "dead_retention must not be below 1 s"
+        } else if [self.header_timeout, self.idle_timeout, self.request_timeout]
+            .contains(&Duration::ZERO)
+        {
+            "header_timeout, idle_timeout and request_timeout must not be 0"
         } else if self.lease.max(self.window).max(self.retention) > FARTHEST {
             // Redis takes no time to live of any length.
             "lease, window and retention must not be above ten years"

@@ -16,7 +16,7 @@ use crate::job::{FARTHEST, JobId, Queue};
 use crate::store::{Failed, Nack, Receipt};
 
 /// Longest wait of a request for deliveries.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Longest hold.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);

@@ -1,4 +1,4 @@
-//! Decides which requests come in: bearer tokens, limits on what waits. Times each answer.
+//! Decides which requests come in: bearer tokens, limits on what waits. Times each answer, and answers late ones itself.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,8 +7,10 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tickwheel_util::time;
 
-use super::request::{Refusal, Refused};
+use super::deliveries::LONGEST_WAIT;
+use super::request::{Reading, Refusal, Refused};
 use crate::access::Access;
 use crate::node::Shared;
 use crate::units::lock;
@@ -44,18 +46,37 @@ fn check(shared: &Shared, method: &Method, path: &str, headers: &HeaderMap) -> R
     Err(Refusal::new(status, code, reason))
 }
 
+/// Answers a request that has taken too long: its client has not sent all of it, or Redis is slow.
+fn late(reading: &Reading) -> Refusal {
+    if reading.is_under_way() {
+        let reason = "the rest of the request has not come in time";
+        return Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", reason);
+    }
+    let reason = "this takes too long; it may have been carried out, in whole or in part";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_slow", reason)
+}
+
 /// Lets a request in, and times its answer.
 pub(super) async fn guard(
     State(shared): State<Arc<Shared>>,
     path: Option<MatchedPath>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let (started, method) = (Instant::now(), request.method().clone());
     let route = path.map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
     let allowed = check(&shared, &method, request.uri().path(), request.headers());
     let response = match allowed {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let reading = Reading::default();
+            request.extensions_mut().insert(reading.clone());
+            let mut limit = shared.store.settings().request_timeout;
+            if route == "/v1/deliveries" {
+                limit = limit.saturating_add(LONGEST_WAIT);
+            }
+            let answer = time::timeout(limit, next.run(request)).await;
+            answer.unwrap_or_else(|_| late(&reading).into_response())
+        }
         Err(refusal) => refusal.into_response(),
     };
     if response.extensions().get::<Refused>().is_some() {

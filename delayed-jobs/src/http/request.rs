@@ -1,6 +1,8 @@
 //! Reads what is asked for. Each refusal has a status, a code for programs, and a reason for people: what is
 //! wrong and what is allowed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
@@ -27,6 +29,17 @@ const LEVELS: usize = 100;
 /// Longest idempotency key.
 const KEY: usize = 200;
 
+/// Whether the body of a request is being read.
+#[derive(Clone, Default)]
+pub(super) struct Reading(Arc<AtomicBool>);
+
+impl Reading {
+    pub(super) fn is_under_way(&self) -> bool {
+        // ORDERING: Relaxed, because one task writes and reads it.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A body of JSON, whatever the header says that it is.
 pub(super) struct Body<T>(pub(super) T);
 
@@ -34,7 +47,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        let reading = request.extensions().get::<Reading>().cloned();
+        let reading = reading.unwrap_or_default();
+        reading.0.store(true, Ordering::Relaxed);
         let body = Bytes::from_request(request, state).await;
+        reading.0.store(false, Ordering::Relaxed);
         let body = body.map_err(|error| Refusal::body(error.status(), error.body_text()))?;
         let read = serde_json::from_slice(&body).map(Self);
         read.map_err(|error| Refusal::bad(format!("body: {error}")))

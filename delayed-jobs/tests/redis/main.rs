@@ -5,6 +5,7 @@
 //! * `failures` - processes that are killed, paused and cut off; `wires` - connections that end without a word,
 //!   and runtimes that stand still
 //! * `servers` - an old Redis, TLS, users, Sentinel, cluster, a full Redis, settings
+//! * `clients` - clients over HTTP that take too long
 //! * `operators` - tokens, limits, metrics, the log
 //! * `queues` - queues, their pauses and limits
 //! * `webhook` - jobs that a node pushes; `packages` - what operators install
@@ -14,6 +15,7 @@
 #![recursion_limit = "256"]
 
 mod attempts;
+mod clients;
 mod deliveries;
 mod failures;
 mod http;
