@@ -1,5 +1,6 @@
 //! What a node counts, as Prometheus reads it.
 
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
 use crate::job::Accepted;
-use crate::store::{Failed, Overview, QueueView, Taken};
+use crate::store::{Failed, Overview, Past, QueueView, Taken};
+use crate::units::lock;
 
 /// Upper ends of the buckets of lateness, in seconds.
 const LATENESS: [f64; 12] = [
@@ -49,6 +51,8 @@ pub(crate) struct Metrics {
     pub(crate) redis_up: Gauge<u64, AtomicU64>,
     pub(crate) redis_full: Gauge<u64, AtomicU64>,
     pub(crate) dead_forgotten: Counter,
+    /// What was done since the last beat.
+    pub(crate) since_beat: Mutex<Past>,
     lateness: Histogram,
     http: Family<Labels, Histogram, fn() -> Histogram>,
 }
@@ -99,6 +103,7 @@ impl Metrics {
                 "1 if Redis had no room for new jobs at the last beat",
                 Gauge::default(),
             ),
+            since_beat: Mutex::default(),
             lateness: add(
                 &mut all,
                 "lateness_seconds",
@@ -154,6 +159,11 @@ impl Metrics {
         for late in lateness_ms {
             self.lateness.observe(*late as f64 / 1000.0);
         }
+        lock(&self.since_beat).add(&Past {
+            fired: lateness_ms.len() as u64,
+            failed: 0,
+            late_ms: lateness_ms.iter().copied().max().unwrap_or(0),
+        });
     }
 
     /// Jobs were given to a consumer.
@@ -172,8 +182,9 @@ impl Metrics {
     /// Attempts failed.
     pub(crate) fn failed(&self, failed: &[Failed]) {
         let count = |wanted: fn(&Failed) -> bool| failed.iter().filter(|one| wanted(one)).count();
-        self.failed
-            .inc_by(count(|one| *one != Failed::Stale) as u64);
+        let failures = count(|one| *one != Failed::Stale) as u64;
+        self.failed.inc_by(failures);
+        lock(&self.since_beat).failed += failures;
         self.died.inc_by(count(|one| *one == Failed::Dead) as u64);
     }
 

@@ -55,7 +55,7 @@ pub use self::deliveries::Delivery;
 pub(crate) use self::deliveries::{Failed, Nack, Receipt, Taken};
 pub use self::lists::{Page, Search};
 pub(crate) use self::partition::Fired;
-pub use self::partition::{NodeView, Overview, PartitionView, QueueView};
+pub use self::partition::{NodeView, Overview, PartitionView, Past, QueueView};
 pub use self::queues::{Limits, Rate};
 pub use self::schedules::{NewSchedule, Schedule, Scheduled};
 

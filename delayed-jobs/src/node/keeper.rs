@@ -36,8 +36,9 @@ pub(super) async fn keep(shared: Arc<Shared>) {
 async fn beat(shared: &Arc<Shared>) -> Duration {
     let pause = shared.store.settings().lease / 3;
     let said = serde_json::to_string(&shared.view()).unwrap_or_default();
+    let done = std::mem::take(&mut *lock(&shared.metrics.since_beat));
     let (alive, grown, _) = tokio::join!(
-        shared.store.beat(&shared.name, &said),
+        shared.store.beat(&shared.name, &said, &done),
         shared.store.refresh(),
         join_all(
             shared
@@ -59,6 +60,8 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
             alive.len().max(1)
         }
         Err(error) => {
+            // The next beat says it.
+            lock(&shared.metrics.since_beat).add(&done);
             shared.metrics.redis_errors.inc();
             shared.news.redis(Some(&error));
             return pause;

@@ -107,9 +107,15 @@ impl Store {
             .await
     }
 
-    /// Says that a node is alive; the names of all that are.
-    pub(crate) async fn beat(&self, node: &str, said: &str) -> Result<Vec<String>> {
-        let args = (node, said, self.settings().lease_ms());
+    /// Says that a node is alive, and what it has done since its last beat; the names of all that are alive.
+    pub(crate) async fn beat(&self, node: &str, said: &str, done: &Past) -> Result<Vec<String>> {
+        let Past {
+            fired,
+            failed,
+            late_ms,
+        } = *done;
+        let lease_ms = self.settings().lease_ms();
+        let args = (node, said, lease_ms, fired, failed, late_ms, PART_MS, PARTS);
         Ok(self
             .timed(script!("beat"), self.nodes_base(), args)
             .await?
@@ -132,12 +138,36 @@ impl Store {
 /// Seconds ahead that the overview counts jobs in.
 const SECONDS_AHEAD: usize = 30;
 
+/// The parts of the past that the overview shows: ten minutes.
+const PARTS: usize = 60;
+const PART_MS: u64 = 10_000;
+
+/// What nodes have done within some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// Jobs they have fired.
+    pub fired: u64,
+    /// Failed attempts that they were told of, over HTTP or by receivers of webhooks.
+    pub failed: u64,
+    /// The most that one of the fired jobs was late, in milliseconds.
+    pub late_ms: u64,
+}
+
+impl Past {
+    /// Adds what was done besides.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.fired += more.fired;
+        self.failed += more.failed;
+        self.late_ms = self.late_ms.max(more.late_ms);
+    }
+}
+
 /// The whole namespace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Overview {
     /// Jobs that wait for their time.
     pub pending: u64,
-    /// Jobs that were handed out and are not acknowledged yet.
+    /// Jobs that have fired and have not ended: those that no consumer has taken, and those that consumers hold.
     pub unacknowledged: u64,
     /// Jobs that have fired and that no consumer has taken yet.
     pub unread: u64,
@@ -152,6 +182,9 @@ pub struct Overview {
     pub lag_ms: u64,
     /// Jobs due within each of the next seconds; the first one includes what is overdue.
     pub ahead: Vec<u64>,
+    /// The last ten minutes in parts of 10 s, the one under way being last.
+    #[serde(default)]
+    pub past: Vec<Past>,
     /// The queues that have jobs which are pending or fired, are paused, or have limits; the default one always.
     pub queues: Vec<QueueView>,
     /// The nodes that are alive.
@@ -171,7 +204,7 @@ pub struct QueueView {
     pub unread: u64,
     /// How long the first of them has waited, in milliseconds.
     pub unread_ms: u64,
-    /// Jobs that were handed out and are not acknowledged yet, and those that no consumer has taken.
+    /// Jobs that have fired and have not ended: those that no consumer has taken, and those that consumers hold.
     pub unacknowledged: u64,
     /// How long ago one of them has fired, in milliseconds: the first unread one, or of those that consumers hold the one
     /// whose hold ends first, whichever is older.
@@ -245,7 +278,7 @@ pub struct PartitionView {
     pub lease_left_ms: u64,
     /// Jobs that wait for their time.
     pub pending: u64,
-    /// Jobs that were handed out and are not acknowledged yet.
+    /// Jobs that have fired and have not ended; see [`Overview::unacknowledged`].
     pub unacknowledged: u64,
     /// Jobs that have fired and that no consumer has taken yet.
     pub unread: u64,
@@ -298,6 +331,7 @@ impl Store {
             dead: sum(|one| one.dead),
             lag_ms: longest(|one| one.lag_ms),
             ahead,
+            past: self.past().await?,
             queues: queues.into_values().collect(),
             nodes: self.nodes().await?,
             partitions,
@@ -336,6 +370,17 @@ impl Store {
             lag_ms,
         };
         Ok((view, of_queues, ahead))
+    }
+
+    async fn past(&self) -> Result<Vec<Past>> {
+        let args = (PART_MS, PARTS);
+        let parts = self.timed::<Vec<(u64, u64, u64)>>(script!("past"), self.nodes_base(), args);
+        let past = |(fired, failed, late_ms)| Past {
+            fired,
+            failed,
+            late_ms,
+        };
+        Ok(parts.await?.value.into_iter().map(past).collect())
     }
 
     async fn nodes(&self) -> Result<Vec<NodeView>> {
