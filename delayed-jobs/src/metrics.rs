@@ -252,6 +252,12 @@ fn of_namespace(now: &Overview) -> Registry {
         free,
         1.0,
     );
+    gauge(
+        "data_lost_timestamp_seconds",
+        "When Redis was found without what it had kept; 0 if it never was",
+        now.lost_ms.unwrap_or(0),
+        1000.0,
+    );
     let mut of_queues = |name, help, value: fn(&QueueView) -> f64| {
         let family = add(
             &mut registry,

@@ -53,7 +53,7 @@ impl Node {
         let (tick, tokens) = (settings.tick, Tokens::new(settings.tokens.clone()));
         let limited = settings.max_pending.or(settings.max_unread);
         let store = Store::open(settings).await?;
-        store.count_partitions(true).await?;
+        store.grow(store.settings().partitions).await?;
         if store.durability().await.is_ok_and(|log| log == "none") {
             tracing::warn!("Redis keeps no append-only file: jobs end with its process");
         }

@@ -6,8 +6,8 @@
 //! * `queues` - pauses and limits
 //! * `partition` - what only the holder of a partition asks; what people and monitoring want to see
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use redis::{Cmd, FromRedisValue, Script, ToRedisArgs};
@@ -17,6 +17,7 @@ use crate::error::{Result, StoreError};
 use crate::job::MOST_PARTITIONS;
 use crate::link::Link;
 use crate::settings::Settings;
+use crate::units::{lock, random};
 
 /// Names a script, which `common.lua` begins. A full Redis refuses the one that accepts jobs, before it
 /// begins; what fires, ends and gives memory back goes on.
@@ -59,6 +60,9 @@ pub use self::partition::{NodeView, Overview, PartitionView, Past, QueueView};
 pub use self::queues::{Limits, Rate};
 pub use self::schedules::{NewSchedule, Schedule, Scheduled};
 
+/// The field of the settings that says when a node found them lost.
+const LOST: &str = "lost_ms";
+
 /// The oldest server whose scripts behave as this program needs.
 const OLDEST: (u32, u32) = (7, 0);
 
@@ -76,8 +80,26 @@ pub struct Store {
     pub(crate) link: Arc<Link>,
     lanes: Arc<Lanes>,
     partitions: Arc<AtomicU16>,
+    agreed: Arc<Mutex<Agreed>>,
+}
+
+/// What all nodes of a namespace have read in its settings.
+#[derive(Clone, Debug)]
+struct Agreed {
+    /// Names the namespace from when it was set up until Redis comes back empty.
+    birth: Arc<str>,
     /// Keys lead to the first so many partitions, however many are added.
     key_partitions: u16,
+}
+
+/// How often a request is repeated because Redis does not have what this process remembers.
+const AGREEMENTS: usize = 10;
+
+/// Where a key leads: to a partition, as long as the namespace is the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    partition: u16,
+    birth: Arc<str>,
 }
 
 /// What a script said, and when the question went out and the answer came.
@@ -108,15 +130,43 @@ impl Store {
         self.partitions.fetch_max(partitions, Ordering::Relaxed) < partitions
     }
 
-    /// Asks how many partitions there are now; whether they have become more.
+    /// Asks how many partitions there are now; whether they have become more. Agrees with the other nodes again if Redis
+    /// does not have what this process remembers.
     pub(crate) async fn refresh(&self) -> Result<bool> {
-        let noted: Option<u16> = self.ask(&Cmd::hget(self.noted(), "partitions")).await?;
-        Ok(self.learn(noted.unwrap_or(0)))
+        let fields = Cmd::hmget(self.noted(), &["partitions", "birth"]);
+        let (partitions, birth): (Option<u16>, Option<String>) = self.ask(&fields).await?;
+        if birth.as_deref() != Some(&*self.agreed().birth) {
+            self.agree().await?;
+        }
+        Ok(self.learn(partitions.unwrap_or(0)))
+    }
+
+    fn agreed(&self) -> Agreed {
+        lock(&self.agreed).clone()
     }
 
     /// The partition that a key leads to.
     fn partition_of_key(&self, key: &str) -> u16 {
-        u16::try_from(spread(key) % u64::from(self.key_partitions)).unwrap_or(0)
+        self.place_of_key(key).partition
+    }
+
+    fn place_of_key(&self, key: &str) -> Place {
+        let Agreed {
+            birth,
+            key_partitions,
+        } = self.agreed();
+        let partition = u16::try_from(spread(key) % u64::from(key_partitions)).unwrap_or(0);
+        Place { partition, birth }
+    }
+
+    /// Settles what was wrong with a request that was refused because the partition does not know this birth.
+    async fn renew_place(&self, place: &Place) -> Result<()> {
+        self.refresh().await?;
+        if self.agreed().birth == place.birth {
+            let key = format!("{}:birth", self.base(place.partition));
+            let _: () = self.ask(&Cmd::set(key, &*place.birth)).await?;
+        }
+        Ok(())
     }
 
     /// The key of what all nodes of the namespace agree on.
@@ -183,15 +233,22 @@ impl Store {
     pub async fn open(settings: Settings) -> Result<Self> {
         settings.check().map_err(StoreError::Unfit)?;
         let unfit = |error| StoreError::Unfit(format!("the address of Redis: {error}"));
-        let mut store = Self {
+        let none = Agreed {
+            birth: "".into(),
+            key_partitions: settings.partitions,
+        };
+        let store = Self {
             link: Arc::new(Link::new(settings.clone()).map_err(unfit)?),
             settings: Arc::new(settings),
             lanes: Arc::default(),
             partitions: Arc::new(AtomicU16::new(1)),
-            key_partitions: 1,
+            agreed: Arc::new(Mutex::new(none)),
         };
         store.check_server().await?;
-        store.prepare().await?;
+        store.check_settings().await?;
+        let (partitions, agreed) = store.note_partitions(store.settings.partitions, 0).await?;
+        store.learn(partitions);
+        *lock(&store.agreed) = agreed;
         Ok(store)
     }
 
@@ -215,8 +272,8 @@ impl Store {
             .await
     }
 
-    /// Notes layout, window and partitions, or compares the first two with what was noted.
-    async fn prepare(&mut self) -> Result<()> {
+    /// Notes layout and window, or compares them with what was noted.
+    async fn check_settings(&self) -> Result<()> {
         let key = &self.noted();
         for (name, value) in [("layout", LAYOUT), ("window_ms", self.settings.window_ms())] {
             let mut noted: Option<u64> = self.ask(&Cmd::hget(key, name)).await?;
@@ -233,29 +290,58 @@ impl Store {
                 )));
             }
         }
-        self.key_partitions = self.count_partitions(false).await?;
         Ok(())
     }
 
-    /// Learns how many partitions there are, and adds some if it is to `grow` the namespace and the settings
-    /// want more. Returns how many of them keys lead to.
-    pub(crate) async fn count_partitions(&self, grow: bool) -> Result<u16> {
-        if grow {
-            let (noted, wanted) = (self.note_partitions(1).await?.0, self.settings.partitions);
-            self.copy_rules(noted..wanted.max(noted)).await?;
-        }
-        let (partitions, key_partitions) = self.note_partitions(if grow { 2 } else { 0 }).await?;
+    /// Adds partitions if there are fewer than are wanted.
+    pub(crate) async fn grow(&self, wanted: u16) -> Result<()> {
+        let (noted, _) = self.note_partitions(wanted, 1).await?;
+        self.copy_rules(noted..wanted.max(noted)).await?;
+        let (partitions, _) = self.note_partitions(wanted, 2).await?;
         self.learn(partitions);
-        Ok(key_partitions)
+        Ok(())
+    }
+
+    /// Agrees with the other nodes after Redis has lost what it kept. What this process remembers counts, unless another
+    /// one has set the namespace up anew. Jobs may have come into each partition since, so none is given up.
+    async fn agree(&self) -> Result<()> {
+        let (before, known) = (self.agreed().birth, self.partitions());
+        self.check_settings().await?;
+        let (_, now) = self.note_partitions(known, 0).await?;
+        self.grow(known).await?;
+        {
+            let mut agreed = lock(&self.agreed);
+            let is_first = agreed.birth == before && now.birth != before;
+            *agreed = now;
+            if !is_first {
+                return Ok(());
+            }
+        }
+        tracing::error!(
+            "Redis has lost what it kept: jobs, idempotency keys, schedules, pauses and limits of before are gone"
+        );
+        let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
+        let lost = Cmd::hset_nx(self.noted(), LOST, seconds * 1000 + micros / 1000);
+        self.ask::<bool>(&lost).await.map(drop)
+    }
+
+    /// Returns when a node found that Redis had lost what it kept, if one did.
+    async fn lost_ms(&self) -> Result<Option<u64>> {
+        self.ask(&Cmd::hget(self.noted(), LOST)).await
     }
 
     /// Runs the script that notes the partitions, up to a step.
-    async fn note_partitions(&self, step: u8) -> Result<(u16, u16)> {
-        let args = (self.settings.partitions, step);
-        let timed = self
-            .timed(script!("partitions"), self.noted(), args)
-            .await?;
-        Ok(timed.value)
+    async fn note_partitions(&self, wanted: u16, step: u8) -> Result<(u16, Agreed)> {
+        let birth = format!("{:016x}", random());
+        let args = (wanted, step, self.agreed().key_partitions, birth);
+        let script = script!("partitions");
+        let noted = self.timed(script, self.noted(), args).await?;
+        let (partitions, key_partitions, birth): (u16, u16, String) = noted.value;
+        let agreed = Agreed {
+            birth: birth.into(),
+            key_partitions,
+        };
+        Ok((partitions, agreed))
     }
 
     /// Asks for nothing, the way a job is accepted.

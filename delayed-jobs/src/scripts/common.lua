@@ -5,6 +5,9 @@ local function now_us()
   return time[1] * 1000000 + time[2]
 end
 local function text(number) return string.format('%.0f', number) end
+-- Whether this partition is of the namespace that the caller knows, so that keys lead the caller here. It is not once
+-- Redis came back empty.
+local function is_born(birth) return redis.call('GET', base .. ':birth') == birth end
 -- The queue that an id names after its partition and its digits; '' for the default queue.
 local function queue_of(id)
   local at = string.find(id, '-', 8, true)

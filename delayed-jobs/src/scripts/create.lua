@@ -1,14 +1,15 @@
 -- Accepts jobs, each once per idempotency key.
--- ARGV window in ms, most queues of a partition, then for each job: id, payload, due ("" if a delay is given), delay in ms,
+-- ARGV window in ms, most queues of a partition, birth of the namespace ("" if no job has a key), then for each job: id, payload, due ("" if a delay is given), delay in ms,
 --   idempotency key, retry policy
 -- Returns for each job: {'created', 'known' or 'conflict', id, due}, or {'crowded', queue, 0} if there are too
---   many queues already
+--   many queues already. Returns {{'lost', '', 0}} if the partition does not know the birth
+if ARGV[3] ~= '' and not is_born(ARGV[3]) then return { { 'lost', '', 0 } } end
 local now = math.ceil(now_us() / 1000)
 local horizon, created = horizon_of(now + tonumber(ARGV[1])), text(now)
 local reply, entries, near = {}, {}, {}
 -- New jobs of each named queue; -1 if there is no room for the queue.
 local counts = {}
-for i = 3, #ARGV, 6 do
+for i = 4, #ARGV, 6 do
   local id, payload, due, delay, once, policy = unpack(ARGV, i, i + 5)
   local queue, known = queue_of(id), nil
   if queue ~= '' and not counts[queue] then

@@ -1,7 +1,8 @@
 -- Sets a recurring schedule up, or changes it. The same one again changes nothing.
 -- ARGV name, recurrence, payload, retry policy, first moment, id of its first job, end of the window in ms,
---   queue
--- Returns {'created', 'changed' or 'known', next moment}
+--   queue, birth of the namespace
+-- Returns {'created', 'changed' or 'known', next moment}, or {'lost', 0} if the partition does not know the birth
+if not is_born(ARGV[9]) then return { 'lost', 0 } end
 local name = ARGV[1]
 local key = base .. ':schedule:' .. name
 local known = redis.call('HMGET', key, 'recurrence', 'payload', 'policy', 'queue')

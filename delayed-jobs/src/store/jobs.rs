@@ -9,7 +9,7 @@ use redis::ErrorKind;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-use super::Store;
+use super::{AGREEMENTS, Place, Store};
 use crate::error::{Result, StoreError};
 use crate::job::{Accepted, Found, Job, JobId, NewJob, Queue, Retry, State, When, most_attempts};
 use crate::units::{lock, millis};
@@ -23,11 +23,18 @@ const MOST_QUEUES: usize = 1000;
 type Answer = Result<Accepted>;
 
 /// A job, and where the task that asks for it waits for the answer.
-type Waiting = (NewJob, oneshot::Sender<Answer>);
+type Waiting = (NewJob, oneshot::Sender<Reply>);
 
-/// The runtime that carries requests, and their partition; `None` is for jobs that may go to any one. Each runtime has
-/// lanes of its own, because one that nobody drives carries nothing, and others would wait for it.
-type Lane = (runtime::Id, Option<u16>);
+/// What a task is told that waits for an answer.
+pub(super) enum Reply {
+    Answer(Answer),
+    /// Redis has lost what it kept: the job may belong to another partition now.
+    Again(NewJob),
+}
+
+/// The runtime that carries requests, and where their keys lead; `None` is for jobs that may go to any partition. Each
+/// runtime has lanes of its own, because one that nobody drives carries nothing, and others would wait for it.
+type Lane = (runtime::Id, Option<Place>);
 
 /// Requests that wait. A lane exists while a task empties it.
 pub(super) type Lanes = Mutex<HashMap<Lane, Vec<Waiting>>>;
@@ -38,19 +45,29 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unfit`] for attempts that cannot be made, [`StoreError::KeyReused`], [`StoreError::Away`].
-    pub async fn create(&self, new: NewJob) -> Result<Accepted> {
+    pub async fn create(&self, mut new: NewJob) -> Result<Accepted> {
         check(new.retry.as_ref())?;
+        for _ in 0..AGREEMENTS {
+            match self.try_create(new).await {
+                Reply::Answer(answer) => return answer,
+                Reply::Again(job) => new = job,
+            }
+        }
+        Err(restless())
+    }
+
+    async fn try_create(&self, new: NewJob) -> Reply {
         let (answer, answered) = oneshot::channel();
         // The same key always leads to the same script's memory.
-        let partition = new
+        let place = new
             .idempotency_key
             .as_deref()
-            .map(|key| self.partition_of_key(key));
-        let lane = (runtime::Handle::current().id(), partition);
+            .map(|key| self.place_of_key(key));
+        let lane = (runtime::Handle::current().id(), place);
         let is_first = {
             let mut lanes = lock(&self.lanes);
             let is_first = !lanes.contains_key(&lane);
-            lanes.entry(lane).or_default().push((new, answer));
+            lanes.entry(lane.clone()).or_default().push((new, answer));
             is_first
         };
         if is_first {
@@ -63,7 +80,7 @@ impl Store {
         }
         answered.await.unwrap_or_else(|_| {
             let hint = "the runtime has ended that asked Redis";
-            Err(StoreError::Away((ErrorKind::Io, hint).into()))
+            Reply::Answer(Err(StoreError::Away((ErrorKind::Io, hint).into())))
         })
     }
 
@@ -72,9 +89,12 @@ impl Store {
         join_all(new.into_iter().map(|job| self.create(job))).await
     }
 
-    /// Runs the script; one answer for each job.
-    async fn accept(&self, partition: Option<u16>, jobs: &[NewJob]) -> Result<Vec<Answer>> {
-        let partition = partition.unwrap_or_else(|| fastrand::u16(..self.partitions()));
+    /// Runs the script; one answer for each job, or none if the partition has lost what it kept.
+    async fn accept(&self, place: Option<&Place>, jobs: &[NewJob]) -> Result<Option<Vec<Answer>>> {
+        let (partition, birth) = match place {
+            Some(place) => (place.partition, &*place.birth),
+            None => (fastrand::u16(..self.partitions()), ""),
+        };
         let each = jobs.iter().map(|job| {
             let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
             let (id, once) = (
@@ -90,10 +110,13 @@ impl Store {
             )
         });
         let window = self.settings.window_ms();
-        let args = (window, MOST_QUEUES, each.collect::<Vec<_>>());
+        let args = (window, MOST_QUEUES, birth, each.collect::<Vec<_>>());
         let script = script!("create", "#!lua\n");
         let replies: Vec<(String, String, u64)> = self.run(script, partition, args).await?;
-        Ok(replies.into_iter().map(answer).collect())
+        if matches!(&replies[..], [(word, ..), ..] if word == "lost") {
+            return Ok(None);
+        }
+        Ok(Some(replies.into_iter().map(answer).collect()))
     }
 }
 
@@ -117,7 +140,7 @@ impl Emptying {
     /// Takes what waits, up to so many jobs.
     fn take(&self, most: usize) -> Vec<Waiting> {
         let mut lanes = lock(&self.store.lanes);
-        let waiting = lanes.entry(self.lane).or_default();
+        let waiting = lanes.entry(self.lane.clone()).or_default();
         waiting.drain(..waiting.len().min(most)).collect()
     }
 
@@ -134,14 +157,26 @@ impl Emptying {
     async fn run(mut self) {
         while !self.has_ended {
             let (jobs, waiting): (Vec<NewJob>, Vec<_>) = self.take(MOST).into_iter().unzip();
-            match self.store.accept(self.lane.1, &jobs).await {
-                Ok(answers) => send(waiting.into_iter().zip(answers)),
+            let place = self.lane.1.as_ref();
+            let accepted = match (self.store.accept(place, &jobs).await, place) {
+                (Ok(None), Some(place)) => self.store.renew_place(place).await.map(|()| None),
+                (accepted, _) => accepted,
+            };
+            match accepted {
+                Ok(Some(answers)) => {
+                    send(
+                        waiting
+                            .into_iter()
+                            .zip(answers.into_iter().map(Reply::Answer)),
+                    );
+                }
+                Ok(None) => send(waiting.into_iter().zip(jobs.into_iter().map(Reply::Again))),
                 Err(error) => {
                     // After a silence, those that have come meanwhile would each wait as long for the same.
                     let more = if error.is_timeout() { usize::MAX } else { 0 };
                     let others = self.take(more).into_iter().map(|(_, waiting)| waiting);
                     let all = waiting.into_iter().chain(others);
-                    send(all.map(|waiting| (waiting, Err(error.clone()))));
+                    send(all.map(|waiting| (waiting, Reply::Answer(Err(error.clone())))));
                 }
             }
             self.end();
@@ -149,7 +184,7 @@ impl Emptying {
     }
 }
 
-fn send(answers: impl Iterator<Item = (oneshot::Sender<Answer>, Answer)>) {
+fn send(answers: impl Iterator<Item = (oneshot::Sender<Reply>, Reply)>) {
     for (waiting, answer) in answers {
         // Whoever has asked may have gone.
         let _ = waiting.send(answer);
@@ -246,6 +281,12 @@ impl Store {
             payload: payload.filter(|_| !has_ended),
         })
     }
+}
+
+/// The answer where Redis loses what nodes have agreed on again and again.
+pub(super) fn restless() -> StoreError {
+    let hint = "what it keeps is lost again and again";
+    StoreError::Away((ErrorKind::Io, hint).into())
 }
 
 /// Refuses attempts that the scripts could not make.

@@ -180,6 +180,10 @@ pub struct Overview {
     pub dead: u64,
     /// How long the oldest overdue job has been due, in milliseconds.
     pub lag_ms: u64,
+    /// When Redis was found without what it had kept, in milliseconds since 1970. Jobs, idempotency keys, schedules,
+    /// pauses and limits of before are gone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lost_ms: Option<u64>,
     /// Jobs due within each of the next seconds; the first one includes what is overdue.
     pub ahead: Vec<u64>,
     /// The last ten minutes in parts of 10 s, the one under way being last.
@@ -330,6 +334,7 @@ impl Store {
             unacknowledged_ms: longest(|one| one.unacknowledged_ms),
             dead: sum(|one| one.dead),
             lag_ms: longest(|one| one.lag_ms),
+            lost_ms: self.lost_ms().await?,
             ahead,
             past: self.past().await?,
             queues: queues.into_values().collect(),

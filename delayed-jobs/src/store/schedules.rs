@@ -4,9 +4,9 @@
 use redis::Cmd;
 use serde::Serialize;
 
-use super::Store;
-use super::jobs::check;
+use super::jobs::{check, restless};
 use super::lists::List;
+use super::{AGREEMENTS, Place, Store};
 use crate::error::{Result, StoreError};
 use crate::job::{JobId, Queue, Retry, most_attempts};
 use crate::recurrence::Recurrence;
@@ -77,7 +77,23 @@ impl Store {
         if let Recurrence::Every(period) = new.recurrence {
             Recurrence::every(period).map_err(StoreError::Unfit)?;
         }
-        let partition = self.partition_of_key(&new.name);
+        for _ in 0..AGREEMENTS {
+            let place = self.place_of_key(&new.name);
+            match self.schedule_at(&place, new).await? {
+                Some(scheduled) => return Ok(scheduled),
+                None => self.renew_place(&place).await?,
+            }
+        }
+        Err(restless())
+    }
+
+    /// Sets a schedule up in a partition; `None` if that has lost what it kept.
+    async fn schedule_at(
+        &self,
+        place: &Place,
+        new: &NewSchedule,
+    ) -> Result<Option<(Scheduled, u64)>> {
+        let partition = place.partition;
         let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
         let now = seconds * 1000 + micros / 1000;
         let first = new
@@ -97,15 +113,17 @@ impl Store {
             job.as_str(),
             window_ends,
             new.queue.suffix(),
+            &*place.birth,
         );
         let script = script!("schedule", "#!lua\n");
         let (word, next): (String, u64) = self.run(script, partition, args).await?;
         let scheduled = match word.as_str() {
             "created" => Scheduled::Created,
             "changed" => Scheduled::Changed,
+            "lost" => return Ok(None),
             _ => Scheduled::Known,
         };
-        Ok((scheduled, next))
+        Ok(Some((scheduled, next)))
     }
 
     /// Ends a schedule, and its job that is still to come.

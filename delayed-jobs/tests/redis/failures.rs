@@ -1,17 +1,23 @@
 //! Processes that are killed, paused, restarted and cut off. The promises: nothing accepted is lost,
 //! nothing is early, what a node has lost it does not fire.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use delayed_jobs::{Limits, NewJob, Queue, State, Store, When};
-use serde_json::json;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::servers::serve;
 use crate::support::{
-    HOUR, MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, patient, say, until,
+    Api, HOUR, MS, PROGRAM, Scene, ask, collect, each_came_once, job, node, node_of, now_ms,
+    patient, say, until,
 };
 use crate::wires::Proxy;
 
@@ -331,4 +337,80 @@ async fn a_request_for_one_job_asks_many_partitions_together() {
     scene.store.set_limits(&queue, &limits).await.unwrap();
     let answer = timeout(15_000 * MS, node.ask("POST", "/v1/deliveries", "")).await;
     assert_eq!(answer.expect("with permits"), empty);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_agree_again_when_redis_comes_back_empty() {
+    for others in [2, 8] {
+        // No beat comes before the requests.
+        let (scene, one) = Scene::served_with(patient).await;
+        let made = async |node: &Api, key: &str| {
+            let body = json!({ "delay": "1h", "idempotency_key": key });
+            node.post("/v1/jobs", body).await["id"].clone()
+        };
+        for n in 0..20 {
+            made(&one, &format!("before {n}")).await;
+        }
+        assert_eq!(one.get("/v1/overview").await["lost_ms"], Value::Null);
+        let _: () = say(&scene.redis, "FLUSHALL").await;
+        let mut settings = scene.settings.clone();
+        settings.partitions = others;
+        let two = node(&settings).await;
+        for n in 0..40 {
+            let key = format!("key {n}");
+            let id = made(&two, &key).await;
+            assert_eq!(id, made(&one, &key).await, "{key} has made two jobs");
+        }
+        let tea = json!({ "every": "1h" });
+        for (node, status) in [(&two, 201), (&one, 200)] {
+            assert_eq!(node.ask("PUT", "/v1/schedules/tea", &tea).await.0, status);
+        }
+        let overview = one.get("/v1/overview").await;
+        let lost = overview["lost_ms"].as_u64().unwrap();
+        assert!(now_ms() - lost < 20_000, "{overview}");
+        assert_eq!(overview["pending"], 41);
+        // Jobs of both come, whatever partition they are in.
+        let mut ids = Vec::new();
+        for n in 0..40 {
+            for node in [&one, &two] {
+                let made = node.post("/v1/jobs", json!({ "payload": n })).await;
+                ids.push(made["id"].as_str().unwrap().parse().unwrap());
+            }
+        }
+        scene.collect(&ids).await;
+        let noted: u16 = say(&scene.redis, "HGET jobs:settings partitions").await;
+        assert_eq!(noted, others.max(4));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_says_that_redis_came_back_empty_and_goes_on() {
+    let scene = Scene::new().await;
+    let mut node = serve(&scene.redis.url(), &["--lease", "900ms"]);
+    node.env("RUST_LOG", "delayed_jobs=warn")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let node = node.spawn().unwrap();
+    scene.shared_by(1).await;
+    let settings = async || -> HashMap<String, String> {
+        let mut settings: HashMap<_, _> = say(&scene.redis, "HGETALL jobs:settings").await;
+        settings.remove("birth");
+        // Only while partitions are added.
+        settings.remove("rule_partitions");
+        settings
+    };
+    let before = settings().await;
+    let _: () = say(&scene.redis, "FLUSHALL").await;
+    until("the settings are noted again", async || {
+        let mut now = settings().await;
+        now.remove("lost_ms").is_some() && now == before
+    })
+    .await;
+    let id = scene.create(job("x", MS)).await;
+    scene.collect(&[id]).await;
+    let id = i32::try_from(node.id().unwrap()).unwrap();
+    kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
+    let log = node.wait_with_output().await.unwrap().stderr;
+    let log = String::from_utf8(log).unwrap();
+    assert_eq!(log.matches("has lost what it kept").count(), 1, "{log}");
 }
