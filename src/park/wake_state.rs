@@ -1,12 +1,12 @@
-//! The words that producers and a shard's owner share besides the inbox: the earliest message, until when the owner
-//! sleeps, and that the shard is closed. Read `README.md` beside this file first: it has the protocols, the bad
-//! interleavings and the proof sketch.
+//! The words that producers and a shard's owner share besides the inbox: the earliest message, whether a turn is
+//! requested, until when the owner sleeps, and that the shard is closed. Read `README.md` beside this file first: it
+//! has the protocols, the bad interleavings and the proof sketch.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::fence;
 use crossbeam_utils::CachePadded;
 
-/// The value of `inbox_due` when nothing in the inbox needs the owner.
+/// The value of `inbox_due` when no message in the inbox needs the owner.
 const NOTHING: u64 = u64::MAX;
 /// The value of `wake_at` while the owner is awake. A sleeping owner's tick is stored plus one.
 const AWAKE: u64 = 0;
@@ -46,7 +46,7 @@ pub(crate) struct WakeState {
 /// The default is awake, and no sleep was ever announced.
 #[derive(Default)]
 struct Words {
-    /// The earliest tick among the messages announced since the last drain began; `NOTHING` if none.
+    /// The earliest tick among the messages announced since the last drain began; `NOTHING` if none, never 0.
     inbox_due: AtomicU64,
     /// `AWAKE`, or one plus the tick until which the owner sleeps. The owner's.
     wake_at: AtomicU64,
@@ -58,8 +58,8 @@ struct Words {
     calling: AtomicU64,
     /// The last sleep for which a producer's wake call has returned, and not failed.
     called: AtomicU64,
-    /// The earliest tick of unread messages where `inbox_due` is 0 and cannot tell; `NOTHING` for none. For reports.
-    due_at_request: AtomicU64,
+    /// A turn was requested, or a message for tick 0 announced, since the last drain began.
+    requested: AtomicBool,
 }
 
 impl WakeState {
@@ -82,7 +82,6 @@ impl WakeState {
     fn of_mode(mode: u32) -> Self {
         let words = Words {
             inbox_due: AtomicU64::new(NOTHING),
-            due_at_request: AtomicU64::new(NOTHING),
             mode: AtomicU32::new(mode),
             ..Words::default()
         };
@@ -97,8 +96,7 @@ impl WakeState {
     pub(crate) fn notify(&self, tick: u64) -> Announced {
         let closed = self.fence_after_push() & CLOSED != 0;
         // ORDERING: Relaxed, both: ordered by the fence.
-        let due = self.words.inbox_due.load(Ordering::Relaxed);
-        let can_wait = due > 0 && tick >= due;
+        let can_wait = tick >= self.words.inbox_due.load(Ordering::Relaxed);
         if can_wait && tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Relaxed) {
             return Announced {
                 wake: Wake::NotNeeded,
@@ -132,18 +130,20 @@ impl WakeState {
         self.words.mode.load(Ordering::Relaxed)
     }
 
-    /// Raises the alarm for a message that the owner does not know to be this early, or would sleep through. While a turn
-    /// is requested, reports know of it only by this.
+    /// Raises the alarm for a message that the owner does not know to be this early, or would sleep through. A message
+    /// for tick 0 requests a turn.
     #[cold]
     fn request_wake(&self, tick: u64) -> Wake {
         // ORDERING: Relaxed: ordered by the fence in `notify`.
         let due = self.words.inbox_due.load(Ordering::Relaxed);
-        if due == 0 {
-            self.note(tick);
-        }
-        if tick < due && self.lower(tick) {
-            // ORDERING: SeqCst fence, pairs with the one in `begin_sleep`: either the owner sees the lowered
-            // word, or the load of `wake_at` below sees the sleep. [F2]
+        let is_news = if tick == 0 {
+            self.set_requested()
+        } else {
+            tick < due && self.lower(tick)
+        };
+        if is_news {
+            // ORDERING: SeqCst fence, pairs with the one in `begin_sleep`: either the owner sees the word that
+            // has just been written, or the load of `wake_at` below sees the sleep. [F2]
             fence(Ordering::SeqCst);
         }
         // ORDERING: Acquire pairs with `begin_sleep`: the number below is that sleep's or a later one's. [P10]
@@ -177,37 +177,30 @@ impl WakeState {
         // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees
         // the message behind it [P8]. Acquire is for the second producer; no model needs it.
         let before = self.words.inbox_due.fetch_min(tick, Ordering::AcqRel);
-        if tick == 0 {
-            self.note(before);
-        }
         before > tick
     }
 
-    /// Notes the tick of an unread message, for reports, while a turn is requested.
-    fn note(&self, tick: u64) {
-        // 0 is a request, or a timer for the beginning of time, which is no figure either.
-        // ORDERING: Relaxed, both: a figure for reports.
-        if tick > 0 && tick < self.words.due_at_request.load(Ordering::Relaxed) {
-            self.words.due_at_request.fetch_min(tick, Ordering::Relaxed);
-        }
+    /// Notes that a turn is requested; false if it was already.
+    fn set_requested(&self) -> bool {
+        // ORDERING: Release pairs with the Acquire in `begin_drain`: a drain that resets our value sees what the turn
+        // is requested for [P8]. Acquire is for the second thread that requests one, as in `lower`.
+        !self.words.requested.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns the earliest tick among unread messages, for reports; `u64::MAX` for none.
-    pub(crate) fn known_inbox_due(&self) -> u64 {
-        // ORDERING: Acquire pairs with the Release in `begin_drain`: beside a request that came after it no tick from
-        // before it is found. [P29]
-        match self.words.inbox_due.load(Ordering::Acquire) {
-            // It asks for a turn, and is no deadline.
-            // ORDERING: Relaxed: a figure for reports.
-            0 => self.words.due_at_request.load(Ordering::Relaxed),
-            due => due,
-        }
+    /// Returns the earliest tick among unread messages, for reports; `u64::MAX` for none. A message for tick 0 is not
+    /// among them.
+    pub(crate) fn earliest_unread(&self) -> u64 {
+        // ORDERING: Relaxed: a figure for reports.
+        self.words.inbox_due.load(Ordering::Relaxed)
     }
 
     /// Returns, to the owner, the earliest tick among unread messages (0 after a turn request), `u64::MAX` for none.
     #[inline]
     pub(crate) fn inbox_due(&self) -> u64 {
-        // ORDERING: Relaxed: a message that is missed here requests a wake by itself.
+        // ORDERING: Relaxed, both: a message or a request that is missed here requests a wake by itself.
+        if self.words.requested.load(Ordering::Relaxed) {
+            return 0;
+        }
         self.words.inbox_due.load(Ordering::Relaxed)
     }
 
@@ -225,10 +218,13 @@ impl WakeState {
     /// drain that follows; who pushes another one lowers the word anew.
     #[inline]
     pub(crate) fn begin_drain(&self) {
-        // ORDERING: Relaxed: published by the swap.
-        self.words.due_at_request.store(NOTHING, Ordering::Relaxed);
-        // ORDERING: Acquire pairs with `lower` [P8], Release with `known_inbox_due` [P29].
-        self.words.inbox_due.swap(NOTHING, Ordering::AcqRel);
+        // ORDERING: Relaxed: a request that is missed here is found by the next drain.
+        if self.words.requested.load(Ordering::Relaxed) {
+            // ORDERING: Acquire pairs with `set_requested`. [P8]
+            self.words.requested.swap(false, Ordering::Acquire);
+        }
+        // ORDERING: Acquire pairs with `lower`. [P8]
+        self.words.inbox_due.swap(NOTHING, Ordering::Acquire);
         // ORDERING: Relaxed: the owner's own word.
         if self.words.mode.load(Ordering::Relaxed) & FULL == 0 {
             return fence::heavy();

@@ -220,13 +220,17 @@ impl<T> ShardHandle<T> {
     }
 
     /// Returns the next tick at which there is something to do, as far as the owner knew after its last turn and as the
-    /// inbox says; `u64::MAX` for none.
-    pub(super) fn next_tick(&self) -> u64 {
+    /// inbox says, which has `unread` messages; `u64::MAX` for none.
+    pub(super) fn next_tick(&self, unread: u64) -> u64 {
         if self.wake_state.is_closed() {
             return u64::MAX;
         }
         let next = self.counters.next_tick();
-        next.min(self.wake_state.known_inbox_due())
+        // A thread that has stopped in between announces a message that the owner has read long ago.
+        if unread == 0 {
+            return next;
+        }
+        next.min(self.wake_state.earliest_unread())
     }
 
     /// Returns the number of owned handles made and not dropped. Exact once no more are made; before that it may be

@@ -358,14 +358,13 @@ impl<T> Producer<'_, T> {
             tick: deadline,
             word: pack(index, mark),
         };
-        let look_at = match self.thread.writer.write(message) {
-            None => deadline,
-            Some(block) => {
-                let unread = self.shard.inbox.hand_over(&self.thread.writer, block);
-                if unread >= MOST_UNREAD { 0 } else { deadline }
+        if let Some(block) = self.thread.writer.write(message) {
+            let unread = self.shard.inbox.hand_over(&self.thread.writer, block);
+            if unread >= MOST_UNREAD {
+                self.shard.request_turn();
             }
-        };
-        let Announced { wake, closed } = self.shard.wake_state.notify(look_at);
+        }
+        let Announced { wake, closed } = self.shard.wake_state.notify(deadline);
         self.shard.wake(wake);
         !closed
     }

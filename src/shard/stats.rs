@@ -104,6 +104,7 @@ impl ShardStats {
         let lateness = counters.lateness.snapshot();
         let sums = handle.sums();
         let (entries, pending) = (counters.entries.get(), sums.pending());
+        let inbox = handle.unread();
         Self {
             shard: usize::from(handle.id),
             pinning: PinState::unpack(counters.pinning.get()),
@@ -120,8 +121,8 @@ impl ShardStats {
             turns: counters.turns.get(),
             wakes: counters.wakes.get(),
             parks: counters.parks.get(),
-            inbox: handle.unread(),
-            lag: now.saturating_duration_since(rate.start_of(handle.next_tick())),
+            inbox,
+            lag: now.saturating_duration_since(rate.start_of(handle.next_tick(inbox))),
             entries,
             held_bytes: handle.held_bytes(),
             zombies: entries.saturating_sub(pending),
@@ -131,5 +132,34 @@ impl ShardStats {
             lateness,
             handler_time,
         }
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::shard::Owner;
+    use crate::types::Budget;
+    use crate::wheel::{AnyWheel, Hierarchical};
+
+    /// A producer stops between its message and the announcement; meanwhile the owner reads the message and fires.
+    #[test]
+    fn a_message_that_was_read_before_it_is_announced_is_no_lag() {
+        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
+        let mut owner = Owner::new(0, wheel, None, Box::new(|| true));
+        let handle = std::sync::Arc::clone(&owner.handle);
+        let (rate, hour) = (
+            TickRate::new(1_000_000),
+            Time::from_nanos(3_600_000_000_000),
+        );
+        let lag = || ShardStats::of(&handle, &rate, hour).lag;
+        let _ = handle.producer(0).schedule(5, 7, false).unwrap();
+        assert_eq!(owner.turn(5, &Budget::new(), |_| ()).fired, 1);
+        assert!(owner.begin_sleep(u64::MAX));
+        let _ = handle.wake_state.notify(5);
+        assert_eq!(lag(), Duration::ZERO);
+        // The next one is announced by the word that is low already.
+        let _ = handle.producer(0).schedule(6, 7, false).unwrap();
+        assert!(lag() >= Duration::from_secs(3599));
     }
 }

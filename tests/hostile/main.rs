@@ -12,6 +12,7 @@
 //! | `children` | processes of a test's own |
 //! | `processes` | what needs one: a slewed clock, descriptors |
 //! | `forks` | a fork, which does too |
+//! | `stopped` | a thread that stops at any instruction |
 
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
@@ -30,6 +31,8 @@ mod panics;
 #[cfg(target_os = "linux")]
 mod processes;
 mod reentrant;
+#[cfg(target_os = "linux")]
+mod stopped;
 
 use std::cell::Cell;
 use std::sync::{Mutex, Once};
