@@ -16,8 +16,9 @@ use std::cell::Cell;
 /// Its times are those of [`MonotonicClock`](crate::MonotonicClock), and so of every timer that was given no clock of
 /// its own. Each loop has its own `SpinClock`; it cannot be shared.
 ///
-/// The counter is used on Linux on x86-64, if the kernel itself keeps its time by it, and from some milliseconds after
-/// the first reading on. Everywhere else, and before, each reading reads the clock.
+/// The counter is used on Linux on x86-64, if the kernel itself keeps its time by it, and from some twenty milliseconds
+/// of readings on that are no more than a second apart. Everywhere else, and before, each reading reads the clock. Where
+/// a machine sleeps and its counter goes on, or begins anew, the 4 microseconds hold as well.
 ///
 /// ```
 /// use std::time::Duration;

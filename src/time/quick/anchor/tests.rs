@@ -1,4 +1,4 @@
-//! Computed times against a world that slews its clock, preempts threads and reads its counter early.
+//! Computed times against a world that slews its clock, preempts threads, reads its counter early, and sleeps.
 
 use super::*;
 
@@ -18,12 +18,26 @@ struct World {
     /// The counter is read up to this many nanoseconds early.
     early: u64,
     readings: Cell<u64>,
-    /// Before which reading the thread is preempted, and for how long.
-    preempted: Option<(u64, u64)>,
+    /// Before which reading something happens, and what, with a number of nanoseconds.
+    event: Option<(u64, Event, u64)>,
+    /// How far ahead of the clock a computed time may be.
+    ahead: u64,
 }
+
+/// What happens between two readings.
+type Event = fn(&World, u64);
+
+/// The thread is preempted.
+const PREEMPTED: Event = |world, nanos| world.pass(nanos);
+/// The machine sleeps. The clock stands meanwhile, and the counter goes on or begins anew.
+const COUNTER_GOES_ON: Event = |world, nanos| world.time.set(world.time.get() + nanos);
+const COUNTER_BEGINS_ANEW: Event = |world, nanos| world.time.set(nanos + 1_000);
+/// The same with the counter and the clock exchanged.
+const CLOCK_GOES_ON: Event = |world, nanos| world.clock.set(world.clock.get() + nanos * 1_000);
 
 impl World {
     fn new(pace: u64, early: u64, preempted: Option<(u64, u64)>) -> Self {
+        let event = preempted.map(|(at, nanos)| (at, PREEMPTED, nanos));
         let (time, readings) = (Cell::new(1_000_000), Cell::new(0));
         let (clock, pace) = (Cell::new(5_000_000), Cell::new(pace));
         Self {
@@ -32,7 +46,19 @@ impl World {
             pace,
             early,
             readings,
-            preempted,
+            event,
+            ahead: AHEAD_NS,
+        }
+    }
+
+    /// A machine that sleeps before one of the readings. What the counter counts meanwhile is ahead of the clock, by an
+    /// anchor's window at most.
+    fn sleeping(at: u64, event: Event, nanos: u64) -> Self {
+        let event = Some((at, event, nanos));
+        Self {
+            event,
+            ahead: SLACK_NS + WINDOW_NS + 100,
+            ..Self::new(1000, 0, None)
         }
     }
 
@@ -44,8 +70,8 @@ impl World {
     fn reading(&self) {
         self.pass(STEP_NS);
         let reading = self.readings.replace(self.readings.get() + 1);
-        match self.preempted {
-            Some((at, nanos)) if at == reading => self.pass(nanos),
+        match self.event {
+            Some((at, event, nanos)) if at == reading => event(self, nanos),
             _ => {}
         }
     }
@@ -79,7 +105,7 @@ fn never_behind(world: &World, calibration: &Calibration, calls: u64, apart: u64
         let now = calibration.now(&anchor, world);
         assert!(now + 1 >= before, "{now} is behind {before}");
         let after = world.clock_now();
-        assert!(now <= after + AHEAD_NS, "{now} is ahead of {after}");
+        assert!(now <= after + world.ahead, "{now} is ahead of {after}");
         computed += u64::from(world.readings.get() == readings + 1);
         world.pass(apart);
     }
@@ -96,7 +122,7 @@ fn never_behind_however_the_clock_is_slewed() {
     for (measured, used, early) in pairs.chain([(890, 1110, 400)]) {
         let (world, calibration) = (World::new(measured, early, None), Calibration::new());
         // Long enough for the rate to be measured at the first pace.
-        never_behind(&world, &calibration, 200, 100_000);
+        never_behind(&world, &calibration, 300, 100_000);
         world.pace.set(used);
         let computed = never_behind(&world, &calibration, 5_000, 50);
         assert!(
@@ -145,7 +171,7 @@ fn a_recent_time_is_never_ahead_and_hardly_old() {
             let preempted = Some((at, 4_000_000));
             let (world, calibration) = (World::new(measured, early, preempted), Calibration::new());
             assert_eq!(never_ahead(&world, &calibration, 5, 100_000), 0);
-            never_ahead(&world, &calibration, 200, 100_000);
+            never_ahead(&world, &calibration, 300, 100_000);
             world.pace.set(used);
             let again = never_ahead(&world, &calibration, 5_000, 50);
             assert!(again > 4_000, "{again} of 5000 did not read the clock");
@@ -210,7 +236,7 @@ fn a_counter_that_becomes_slow_is_given_up() {
     ];
     for (shown, apart) in slow {
         let (world, calibration) = (World::new(1000, 0, None), Calibration::new());
-        never_behind(&world, &calibration, 200, 100_000);
+        never_behind(&world, &calibration, 300, 100_000);
         let anchor = Cell::new(Anchor::NONE);
         calibration.now(&anchor, &world);
         let unsteady = Unsteady {
@@ -243,12 +269,175 @@ fn a_counter_that_stands_or_goes_back_while_the_rate_is_measured_is_never_used()
             since: world.counter(),
             shown,
         };
-        for _ in 0..200 {
-            let before = world.clock_now();
+        for _ in 0..500 {
+            let (before, readings) = (world.clock_now(), world.readings.get());
             let now = calibration.now(&anchor, &unsteady);
             assert!(now + 1 >= before, "{now} is behind {before}");
+            assert!(world.readings.get() > readings + 1, "the clock is read");
             world.pass(100_000);
         }
-        assert!(calibration.is_broken());
+    }
+}
+
+/// How long a machine sleeps.
+const SLEEPS_NS: [u64; 10] = [
+    500,
+    3_000,
+    17_000,
+    1_000_000,
+    2_400_000,
+    12_000_000,
+    700_000_000,
+    5_000_000_000,
+    30_000_000_000,
+    43_200_000_000_000,
+];
+/// How far apart calls are while the rate is measured.
+const APART_NS: [u64; 4] = [700_000, 2_000_000, 300_000_000, 980_000_000];
+
+/// A sleep before each of the readings in turn, those by which the rate is measured and the first that are computed.
+/// The test gets the number of calls, so far apart, that measure the rate in any case: each has four readings. A counter
+/// that begins anew may be given up, when it comes back to where it was for a thread's anchor; one that goes on is not.
+fn each_sleep(test: impl Fn(&World, &Calibration, u64, u64) -> u64) {
+    for apart in APART_NS {
+        // The clock is slow meanwhile.
+        let calls = 6 + 5 * BASE_NS.div_ceil(apart);
+        for (event, goes_on) in [(COUNTER_GOES_ON, true), (COUNTER_BEGINS_ANEW, false)] {
+            for nanos in SLEEPS_NS {
+                for at in (0..4 * calls + 40).step_by(if calls > 30 { 3 } else { 1 }) {
+                    let (world, calibration) =
+                        (World::sleeping(at, event, nanos), Calibration::new());
+                    let quick = test(&world, &calibration, calls, apart);
+                    let given_up = calibration.is_broken();
+                    assert!(
+                        quick >= 150 || given_up && !goes_on,
+                        "{quick} of 200 were quick, {nanos} ns before {at}"
+                    );
+                    assert!(!given_up || !goes_on);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn never_behind_wherever_the_machine_sleeps() {
+    each_sleep(|world, calibration, calls, apart| {
+        world.pace.set(890);
+        never_behind(world, calibration, calls, apart);
+        world.pace.set(1110);
+        never_behind(world, calibration, 200, 50)
+    });
+}
+
+#[test]
+fn a_recent_time_is_hardly_old_wherever_the_machine_sleeps() {
+    each_sleep(|world, calibration, calls, apart| {
+        world.pace.set(890);
+        never_ahead(world, calibration, calls, apart);
+        world.pace.set(1110);
+        never_ahead(world, calibration, 200, 50)
+    });
+}
+
+/// The two readings may be as far apart as they like.
+#[test]
+fn a_rate_is_not_measured_over_more_than_a_second() {
+    for (awake, asleep) in [(3600, 43_200), (2, 10), (1, 0), (100_000, 1)] {
+        let (world, calibration) = (World::new(1000, 0, None), Calibration::new());
+        let anchor = Cell::new(Anchor::NONE);
+        for _ in 0..5 {
+            calibration.now(&anchor, &world);
+            world.pass(awake * 1_000_000_000 + 1);
+            COUNTER_GOES_ON(&world, asleep * 1_000_000_000);
+        }
+        let mut calls = |apart: u64| {
+            let (before, readings) = (world.clock_now(), world.readings.get());
+            let now = calibration.now(&anchor, &world);
+            assert!(now + 1 >= before, "{now} is behind {before}");
+            world.pass(apart);
+            world.readings.get() == readings + 1
+        };
+        assert!((0..10_000).all(|_| !calls(50)), "no rate is known");
+        (0..300).for_each(|_| _ = calls(100_000));
+        assert!((0..100).filter(|_| calls(50)).count() > 90);
+    }
+}
+
+/// Two threads measure, and one of them sleeps through it all between two readings that are near by the clock.
+#[test]
+fn a_thread_that_sleeps_with_the_machine_measures_no_rate() {
+    for asleep in SLEEPS_NS {
+        for by_other in 0..60 {
+            let (world, calibration) = (World::new(1000, 0, None), Calibration::new());
+            let [own, other] = [(); 2].map(|()| Cell::new(Anchor::NONE));
+            calibration.now(&own, &world);
+            for _ in 0..by_other {
+                calibration.now(&other, &world);
+                world.pass(400_000);
+            }
+            COUNTER_GOES_ON(&world, asleep);
+            for nth in 0..200 {
+                for anchor in [&own, &other] {
+                    let before = world.clock_now();
+                    let now = calibration.now(anchor, &world);
+                    assert!(now + 1 >= before, "{now} is behind {before}");
+                }
+                world.pass(if nth < 120 { 400_000 } else { 300 });
+            }
+            assert!(!calibration.is_broken());
+        }
+    }
+}
+
+/// An anchor serves for its window of counts only. The next reading finds out, however much later it comes.
+#[test]
+fn a_counter_that_stands_while_the_clock_goes_on_is_found_out() {
+    for stood in SLEEPS_NS.into_iter().filter(|nanos| *nanos > 10_000) {
+        for later in [50, 100_000, 20_000_000, 90_000_000_000_000] {
+            let (world, calibration) = (World::new(1000, 0, None), Calibration::new());
+            let anchor = Cell::new(Anchor::NONE);
+            for _ in 0..300 {
+                calibration.now(&anchor, &world);
+                world.pass(100_000);
+            }
+            assert!(anchor.get().serves());
+            calibration.now(&anchor, &world);
+            CLOCK_GOES_ON(&world, stood);
+            // What the counter counts meanwhile, rounded up by a third, hides a part of a shorter time.
+            if later / 2 > stood {
+                continue;
+            }
+            let mut behind = 0;
+            for _ in 0..200 {
+                world.pass(later);
+                let before = world.clock_now();
+                behind += u64::from(calibration.now(&anchor, &world) + 1 < before);
+            }
+            assert!(calibration.is_broken(), "{stood} ns, {later} ns later");
+            assert!(behind * later <= WINDOW_NS, "{behind} are behind");
+            assert_eq!(never_behind(&world, &calibration, 100, 50), 0);
+        }
+    }
+}
+
+/// A thread that has nothing to schedule for hours looks back over all of them.
+#[test]
+fn a_counter_that_was_slow_for_hours_is_found_out() {
+    for hours in [1, 24, 1_000] {
+        for share in [1, 6] {
+            let (world, calibration) = (World::new(1000, 0, None), Calibration::new());
+            let anchor = Cell::new(Anchor::NONE);
+            for _ in 0..300 {
+                calibration.now(&anchor, &world);
+                world.pass(100_000);
+            }
+            calibration.now(&anchor, &world);
+            let nanos = hours * 3_600_000_000_000;
+            world.pass(nanos / 10 * share);
+            CLOCK_GOES_ON(&world, nanos / 10 * (10 - share));
+            calibration.now(&anchor, &world);
+            assert!(calibration.is_broken(), "{hours} hours");
+        }
     }
 }
