@@ -193,6 +193,7 @@ build_bare() {
 }
 
 on_cortex_m() {
+  local target
   need_rust
   need_sources
   need lld qemu-system-arm
@@ -203,9 +204,12 @@ on_cortex_m() {
   say "cortex-m: qemu-system-arm -M mps2-an386"
   timeout 300 "$usr/bin/qemu-system-arm" -L "$usr/share/qemu" -M mps2-an386 -nographic -monitor none -serial none \
     -semihosting -kernel "$CARGO_TARGET_DIR/thumbv7em-none-eabihf/release/cortex_m" </dev/null
-  say "riscv32: check for riscv32imac-unknown-none-elf"
-  RUSTC_BOOTSTRAP=1 cargo check -q --locked -p tickwheel --no-default-features -Zbuild-std=core,alloc \
-    --target riscv32imac-unknown-none-elf
+  # The second one has no compare-and-swap.
+  for target in riscv32imac-unknown-none-elf thumbv6m-none-eabi; do
+    say "check for $target"
+    RUSTC_BOOTSTRAP=1 cargo check -q --locked -p tickwheel --no-default-features -Zbuild-std=core,alloc \
+      --target "$target"
+  done
 }
 
 on_wasm() {

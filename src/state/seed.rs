@@ -23,12 +23,29 @@ fn random() -> u64 {
     // The step and the mixing are those of SplitMix64 (Steele, Lea and Flood, 2014).
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let place = core::ptr::from_ref(&COUNT).addr() as u64;
-    // ORDERING: Relaxed: each table gets a number of its own, and that is all.
-    let count = COUNT.fetch_add(1, Ordering::Relaxed) as u64 + 1;
+    let count = count_up(&COUNT) as u64;
     let mut mixed = count.wrapping_mul(STEP).wrapping_add(place ^ of_process());
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
+}
+
+/// Counts one more, and returns the new count.
+#[cfg(target_has_atomic = "ptr")]
+fn count_up(count: &AtomicUsize) -> usize {
+    // ORDERING: Relaxed: each table gets a number of its own, and that is all.
+    count.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+}
+
+/// Counts one more, and returns the new count. On a processor without compare-and-swap a table that is built by an
+/// interrupt amid this call may get the same number.
+#[cfg(not(target_has_atomic = "ptr"))]
+fn count_up(count: &AtomicUsize) -> usize {
+    // ORDERING: Relaxed: one word that stands for itself.
+    let next = count.load(Ordering::Relaxed).wrapping_add(1);
+    // ORDERING: Relaxed: as above.
+    count.store(next, Ordering::Relaxed);
+    next
 }
 
 /// Returns what no other process has, nor this one after another start: its number, and the time.

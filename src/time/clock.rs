@@ -1,8 +1,9 @@
 //! `Clock`: the contract of a source of time.
 
 use super::Time;
-use alloc::sync::{Arc, Weak};
 use core::time::Duration;
+#[cfg(feature = "std")]
+use std::sync::{Arc, Weak};
 
 /// A source of [`Time`].
 ///
@@ -80,13 +81,16 @@ pub trait Clock: Send + Sync + 'static {
     /// Who registers a hook must read `now` afterwards once, or a move in between goes unnoticed.
     /// A hook is registered as long as its owner keeps it: the clock upgrades it before each call, and
     /// forgets it when that fails. So a clock that outlives its engines does not keep theirs. Clocks that
-    /// are not virtual ignore hooks, which is the default.
+    /// are not virtual ignore hooks, which is the default. Only with the feature `std`: timers of one thread are told
+    /// the time and register nothing.
+    #[cfg(feature = "std")]
     fn on_advance(&self, wake: Weak<dyn Fn() + Send + Sync>) {
         drop(wake);
     }
 }
 
 /// A shared clock is a clock: several engines can run on one.
+#[cfg(feature = "std")]
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     #[inline]
     fn now(&self) -> Time {
