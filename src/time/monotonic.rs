@@ -71,6 +71,17 @@ impl MonotonicClock {
         Self { origin, origin_ns }
     }
 
+    /// Returns the present time. One reading of the system's clock.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Time {
+        let since = |origin| Some(system_ns()?.saturating_sub(origin));
+        match self.origin_ns.and_then(since) {
+            Some(nanos) => Time::from_nanos(nanos),
+            None => self.time_of(Instant::now()),
+        }
+    }
+
     /// Returns the time of `instant` on this clock: [`Time::ZERO`] for an instant before the origin,
     /// [`Time::MAX`] for one 584 years after it or later. Exact to the nanosecond in between.
     #[inline]
@@ -109,7 +120,7 @@ impl Time {
     /// ```
     #[must_use]
     pub fn elapsed(self) -> Duration {
-        Clock::now(&MonotonicClock::new()) - self
+        MonotonicClock::new().now() - self
     }
 }
 
@@ -130,11 +141,7 @@ impl From<Instant> for Time {
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Time {
-        let since = |origin| Some(system_ns()?.saturating_sub(origin));
-        match self.origin_ns.and_then(since) {
-            Some(nanos) => Time::from_nanos(nanos),
-            None => self.time_of(Instant::now()),
-        }
+        self.now()
     }
 }
 

@@ -4,7 +4,7 @@
 //! here allocates, locks or panics.
 
 use core::fmt;
-use core::ops::{Add, Sub};
+use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::time::Duration;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -21,9 +21,12 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// use tickwheel::Time;
 ///
 /// let second = Duration::from_secs(1);
-/// let start = Time::from_nanos(500_000_000);
+/// let start = Time::from_millis(500);
 /// assert_eq!((start + second).as_nanos(), 1_500_000_000);
 /// assert_eq!(start + second - start, second);
+/// let mut deadline = start;
+/// deadline += second;
+/// assert_eq!(deadline, Time::from_micros(1_500_000));
 /// // The operators saturate; so do these, which also work in constants.
 /// const LATEST: Time = Time::MAX.saturating_add(Duration::from_secs(1));
 /// assert_eq!((LATEST, start.saturating_sub(second)), (Time::MAX, Time::ZERO));
@@ -46,7 +49,28 @@ impl Time {
         Self(nanos)
     }
 
-    /// Nanoseconds since the clock's origin.
+    /// Returns the time `micros` microseconds after the clock's origin; [`Time::MAX`] where it leaves the scale.
+    #[inline]
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// Returns the time `millis` milliseconds after the clock's origin; [`Time::MAX`] where it leaves the scale.
+    #[inline]
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// Returns the time `secs` seconds after the clock's origin; [`Time::MAX`] where it leaves the scale.
+    #[inline]
+    #[must_use]
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(NANOS_PER_SECOND))
+    }
+
+    /// Returns the nanoseconds since the clock's origin.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
@@ -88,6 +112,22 @@ impl Add<Duration> for Time {
     #[inline]
     fn add(self, duration: Duration) -> Self {
         self.saturating_add(duration)
+    }
+}
+
+/// Adds and saturates at [`Time::MAX`].
+impl AddAssign<Duration> for Time {
+    #[inline]
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+/// Subtracts and saturates at [`Time::ZERO`].
+impl SubAssign<Duration> for Time {
+    #[inline]
+    fn sub_assign(&mut self, duration: Duration) {
+        *self = *self - duration;
     }
 }
 
@@ -153,7 +193,19 @@ mod tests {
     #[test]
     fn times_saturate_at_both_ends() {
         let (second, ns) = (Duration::from_secs(1), Duration::from_nanos);
-        let at = Time::ZERO + second;
+        let at = Time::from_secs(1);
+        assert_eq!(
+            [at, Time::from_millis(1000), Time::from_micros(1_000_000)],
+            [Time::ZERO + second; 3]
+        );
+        assert_eq!(
+            [Time::from_secs, Time::from_millis, Time::from_micros].map(|from| from(u64::MAX)),
+            [Time::MAX; 3]
+        );
+        let (mut up, mut down) = (Time::MAX, at);
+        up += second;
+        down -= 2 * second;
+        assert_eq!((up, down), (Time::MAX, Time::ZERO));
         assert_eq!(
             [Time::MAX + second, Time::from_nanos(1) + Duration::MAX],
             [Time::MAX; 2]
