@@ -1,8 +1,8 @@
 //! A lock-free, sharded timer engine for low-latency servers.
 //!
 //! A server arms a timeout for nearly everything it does and cancels nearly all of them. With tickwheel, any thread
-//! arms and cancels a timer in 38 to 66 ns of CPU. The few timers that remain fire on time, exactly once, and never
-//! early.
+//! arms and cancels a timer in some tens of nanoseconds of CPU; [`docs/PERFORMANCE.md`][figures] has the figures. The few
+//! timers that remain fire on time, exactly once, and never early.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,7 +35,7 @@
 //! | one thread, and one delay for all timers | [`FixedTimer`], a queue | the code that polls |
 //! | a library that needs an occasional timeout | [`global`] | one engine for the whole process |
 //!
-//! The crate `tickwheel-util` adds delay queues, streams, metrics, and adapters for hyper, tower and quinn.
+//! The crate [`tickwheel-util`][util] adds delay queues, streams, metrics, and adapters for hyper, tower and quinn.
 //!
 //! # Concepts
 //!
@@ -65,7 +65,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Async code uses the process's shared engine, or `timer.sleep(..)` of its own:
+//! Async code on tokio writes `use tickwheel_util::time` in place of `use tokio::time` ([`tickwheel-util`][util]). On other
+//! runtimes it uses the functions here, over the process's shared engine, or `timer.sleep(..)` of its own:
 //!
 //! ```
 //! # #[cfg(feature = "futures")] {
@@ -95,8 +96,15 @@
 //!
 //! # Further reading
 //!
-//! In the repository, `docs/GUIDE.md` covers settings, production, migration and recipes, `docs/EMBEDDING.md` event
-//! loops, `docs/DESIGN.md` the architecture, and `docs/PERFORMANCE.md` the figures.
+//! In the repository, [`docs/GUIDE.md`][guide] covers settings, production, migration and recipes,
+//! [`docs/EMBEDDING.md`][embedding] event loops, [`docs/DESIGN.md`][design] the architecture, and
+//! [`docs/PERFORMANCE.md`][figures] the figures.
+//!
+//! [util]: https://docs.rs/tickwheel-util
+//! [guide]: https://github.com/tickwheel/tickwheel/blob/main/docs/GUIDE.md
+//! [embedding]: https://github.com/tickwheel/tickwheel/blob/main/docs/EMBEDDING.md
+//! [design]: https://github.com/tickwheel/tickwheel/blob/main/docs/DESIGN.md
+//! [figures]: https://github.com/tickwheel/tickwheel/blob/main/docs/PERFORMANCE.md
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -27,7 +27,7 @@ static ORIGIN: OnceLock<MonotonicClock> = OnceLock::new();
 ///
 /// ```
 /// use std::time::Instant;
-/// use tickwheel::{Clock, MonotonicClock, Time};
+/// use tickwheel::{MonotonicClock, Time};
 ///
 /// let clock = MonotonicClock::new();
 /// let instant = Instant::now();
