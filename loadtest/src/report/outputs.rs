@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf, absolute};
 
 use super::facts::{Facts, facts};
 use super::model::Report;
+use super::terminal::Reader;
 use super::{json, page, terminal};
 use crate::failure::Failure;
 use crate::options::Results;
@@ -73,10 +74,11 @@ impl<'a> Outputs<'a> {
     ///
     /// A file that cannot be written.
     pub(crate) fn deliver(&self, report: &Report) -> Result<(), Failure> {
+        let reader = Reader::of_output();
         if !self.results.quiet {
-            print(&format!("{}\n", terminal::tables(report)));
+            print(&format!("{}\n", terminal::tables(report, reader)));
         }
-        print(&terminal::verdict(report));
+        print(&terminal::verdict(report, reader));
         let write = |path: &Path, name: &str, text: String| {
             std::fs::write(path, text).map_err(Failure::write(path))?;
             let path = absolute(path).unwrap_or_else(|_| path.to_owned());
