@@ -5,9 +5,9 @@ use hdrhistogram::Histogram;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::facts::Facts;
-use super::model::{Distribution, Grid, Phase, Report, Timeline, Unit};
+use super::model::{Distribution, Grid, PERCENTILES, Phase, Report, Timeline, Unit};
 use super::terminal;
-use crate::numbers::nanos;
+use crate::numbers::{nanos, or_na};
 
 /// Readable on light and dark, nothing loaded from elsewhere.
 const STYLE: &str = include_str!("page.css");
@@ -44,6 +44,9 @@ pub(super) fn render(report: &Report, made_with: &Facts) -> String {
                             @for line in &phase.verdict.findings { li { (line) } }
                         }
                     }
+                }
+                div.headlines {
+                    @for one in &report.phases { (headlines(one, many)) }
                 }
                 @if !report.notes.is_empty() {
                     div.card.note {
@@ -83,6 +86,28 @@ fn phase(phase: &Phase, named: bool) -> Markup {
     }
 }
 
+/// The first figures of a phase, and how its first distribution lies.
+fn headlines(phase: &Phase, named: bool) -> Markup {
+    let figures = phase.figures.iter().take(2);
+    let figures = figures.map(|figure| (figure.show(), figure.label.to_owned()));
+    let first = phase.distributions.first();
+    let at = |(name, _, percentile): (&str, &str, f64)| {
+        let first = first?;
+        let shown = or_na(first.at(percentile), nanos);
+        Some((shown, format!("{} {name}", first.label)))
+    };
+    html! {
+        div.card {
+            @if named { h2 { (phase.name) } }
+            div.tiles {
+                @for (value, label) in figures.chain(PERCENTILES.into_iter().filter_map(at)) {
+                    div { b { (value) } span.soft { (label) } }
+                }
+            }
+        }
+    }
+}
+
 fn chart(title: &str, about: &str, drawing: Option<Markup>) -> Markup {
     html! {
         div.card {
@@ -108,7 +133,14 @@ fn grid(grid: &Grid) -> Markup {
             div class=(class) {
                 table {
                     @if !grid.head.is_empty() { tr { @for name in &grid.head { th { (name) } } } }
-                    @for row in &grid.rows { tr { @for cell in row { td { (cell) } } } }
+                    @for row in &grid.rows {
+                        tr {
+                            @for (place, cell) in row.iter().enumerate() {
+                                // The name stands beside the value where a row is a card.
+                                td data-name=[grid.head.get(place)] { (cell) }
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -283,6 +315,7 @@ fn draw(x: &Axis, y: &Axis, lines: &[(&str, Vec<(f64, f64)>)]) -> Markup {
 mod tests {
     use super::*;
     use crate::measure::histogram;
+    use crate::report::model::Figure;
 
     #[test]
     fn curves_end_where_ten_values_are_left() {
@@ -323,5 +356,42 @@ mod tests {
             "{svg}"
         );
         assert!(drawn(&[(0.0, 1.0)]).is_none() && percentiles(&[]).is_none());
+    }
+
+    #[test]
+    fn the_figures_of_all_phases_stand_above_their_charts_and_each_cell_has_its_name() {
+        let mut report = terminal::tests::report(0);
+        for phase in &mut report.phases {
+            let figure = |key, value| Figure::new(key, key, Unit::PerSecond, value);
+            phase.figures = vec![figure("pairs", 31_500.0), figure("fired", 16_400.0)];
+            let mut late = histogram();
+            late.record(1_000).unwrap();
+            phase.distributions = vec![Distribution {
+                key: "lateness",
+                label: "lateness",
+                histogram: late,
+                chart: "Lateness",
+                about: "",
+            }];
+        }
+        let page = render(&report, &super::super::facts::facts());
+        let charts = page.find("class=\"phase\"").unwrap();
+        let top = &page[..charts];
+        for figure in ["31.5 k/s", "16.4 k/s", "1 µs"] {
+            let shown = top.matches(&format!("<b>{figure}</b>")).count();
+            assert!(shown >= 2, "{figure}: {shown} in {top}");
+        }
+        // On a phone a row of a table is a card.
+        let cells = page[charts..].split("class=\"scroll\"").skip(1);
+        for table in cells.map(|rest| rest.split("</table>").next().unwrap()) {
+            assert_eq!(
+                table.matches("<td").count(),
+                table.matches("<td data-name=").count()
+            );
+            assert!(
+                table.contains("<td data-name=\"p99.9\">1 µs</td>"),
+                "{table}"
+            );
+        }
     }
 }
