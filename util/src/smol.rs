@@ -33,7 +33,7 @@ use tickwheel::{Timer, TimerTask, TurnError};
 pub fn drive<T: Send + 'static>(
     timer: &Timer<T>,
 ) -> io::Result<Vec<impl Future<Output = TurnError> + Send + use<T>>> {
-    Driving::<T, SmolAlarm>::all(timer, Duration::ZERO)
+    Driving::<T, SmolAlarm>::all(timer)
 }
 
 /// Returns tasks that drive the process's shared engine; see [`drive`].

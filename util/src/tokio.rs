@@ -21,35 +21,37 @@
 //!   thread in `block_on` of a multi-threaded runtime, for example. That of a current-thread runtime keeps none if it
 //!   also drops the runtime.
 //! * When the runtime shuts down, or a task is aborted, the workers of an engine of yours take over. Nothing is lost.
+//! * Where the system allows a `timerfd` and refuses to set it, at the start or later on, a worker takes over.
 
+mod alarm;
 #[cfg(feature = "test-util")]
 pub(crate) mod pausable;
+#[cfg(target_os = "linux")]
+mod request;
 
-use crate::driving::{Alarm, Driving, shared};
+use crate::driving::by_alarm::TurnedByAlarm;
+use crate::driving::{Driving, shared};
 use ::tokio::runtime::{Handle, Id};
 use ::tokio::task::JoinHandle;
+use alarm::TokioAlarm;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tickwheel::{Builder, Pinning, Timer, TimerTask, TurnError};
-#[cfg(target_os = "linux")]
-use {
-    std::sync::Arc,
-    std::sync::atomic::{AtomicBool, Ordering},
-    std::task::Wake,
-};
+use tickwheel::{Builder, Pinning, Timer, TurnError};
 
 /// Spawns a task for each shard of an engine, which turns it in place of its worker.
 ///
-/// A task ends when the engine is stopped; aborting it gives the shard back to a worker. The call waits for the handler
-/// that a worker runs, so that handler must not wait for the calling task.
+/// Handlers run in the task and may do what a task may, `block_in_place` included. A task ends when the engine is
+/// stopped; aborting it gives the shard back to a worker. If the system refuses to set the task's timer, a worker takes
+/// the shard, and the task ends with [`TurnError::DrivenByWorkers`]. The call waits for the handler that a worker runs,
+/// so that handler must not wait for the calling task.
 ///
 /// # Errors
 ///
@@ -61,11 +63,9 @@ use {
 /// If the runtime was built without the driver that the [module](self) names.
 pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<TurnError>>> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;
-    let driving = Driving::<T, TokioAlarm>::all(timer, Duration::ZERO)?;
-    let tasks = driving
-        .into_iter()
-        .map(|shard| runtime.spawn(shard))
-        .collect();
+    let driving = Driving::<T, TokioAlarm>::all(timer)?;
+    let tasks = driving.into_iter().map(|shard| runtime.spawn(shard));
+    let tasks = tasks.collect();
     let_others_take_the_latest(&runtime);
     Ok(tasks)
 }
@@ -82,8 +82,8 @@ fn let_others_take_the_latest(runtime: &Handle) {
 ///
 /// Do not let a runtime drive it that has tasks which block, or that is not the only one: **the timers of the whole
 /// process wait for that one runtime**, those of other runtimes and threads included, where each runtime's own engine,
-/// which [`time`](crate::time) uses, makes nobody else wait. And closures run on the thread that waits for the runtime's
-/// events, so they must not block.
+/// which [`time`](crate::time) uses, makes nobody else wait. Closures run in the runtime's task, where they may block in
+/// place.
 ///
 /// If no library has asked for the engine yet it gets one shard, which one task turns. A program
 /// that needs more calls [`build_global`](tickwheel::Builder::build_global) before, with as many shards as it wants
@@ -175,15 +175,10 @@ fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
     let finely = builder.clone().tick(TICK).build();
     let timer = finely.expect("these settings are in range");
     // Before another thread sees the engine, which would start its worker.
-    let driving = || {
-        Driving::<TimerTask, TokioAlarm>::all(&timer, APART)
-            .ok()?
-            .pop()
-    };
-    match catch_unwind(AssertUnwindSafe(driving)).unwrap_or_default() {
-        Some(driving) => (timer, Some(Box::new(driving))),
+    match catch_unwind(|| TurnedByAlarm::<TokioAlarm>::new(&timer, APART)) {
+        Ok(Ok(turning)) => (timer, Some(Box::new(turning))),
         // A worker sleeps from tick to tick.
-        None => (builder.build().expect("as above"), None),
+        Ok(Err(_)) | Err(_) => (builder.build().expect("as above"), None),
     }
 }
 
@@ -195,7 +190,7 @@ fn engines() -> MutexGuard<'static, HashMap<Id, Timer>> {
 struct RuntimesTask {
     id: Id,
     timer: Timer,
-    /// Missing where the runtime has no driver for the alarm: then a worker turns the engine.
+    /// Missing where the runtime has no driver for the alarm, or the system refuses it: then a worker turns the engine.
     turning: Option<Turning>,
 }
 
@@ -203,10 +198,16 @@ impl Future for RuntimesTask {
     type Output = TurnError;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
-        match &mut self.turning {
-            Some(turning) => Pin::new(turning).poll(cx),
-            None => Poll::Pending,
+        let Some(turning) = &mut self.turning else {
+            return Poll::Pending;
+        };
+        let ended = ready!(Pin::new(turning).poll(cx));
+        if ended != TurnError::DrivenByWorkers {
+            return Poll::Ready(ended);
         }
+        // The system refuses to set the alarm, and a worker has taken the shard.
+        self.turning = None;
+        Poll::Pending
     }
 }
 
@@ -220,147 +221,5 @@ impl Drop for RuntimesTask {
         drop(latest);
         // Before its shard goes to a worker. Its sleeps go on elsewhere, or their tasks end as well.
         crate::quietly(|| drop(self.timer.stop()));
-    }
-}
-
-#[cfg(target_os = "linux")]
-struct TokioAlarm {
-    timer: ::tokio::io::unix::AsyncFd<Arc<TimerFd>>,
-    /// Sets the timer off, where the runtime has several threads.
-    bell: Option<Waker>,
-}
-
-/// A timer of the kernel.
-///
-/// It is also a waker that has the timer go off: whichever thread polls the runtime's driver then turns the shard. If the
-/// turning task were woken by another task, it would be next on that task's thread, where no other thread takes it away,
-/// however long that task goes on.
-#[cfg(target_os = "linux")]
-struct TimerFd {
-    fd: std::os::fd::OwnedFd,
-    is_woken: AtomicBool,
-}
-
-#[cfg(target_os = "linux")]
-impl TimerFd {
-    fn set(&self, pause: Duration) -> io::Result<()> {
-        use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
-
-        // Zero would switch it off; a turn that is too early is followed by another one.
-        let pause = pause.clamp(Duration::from_nanos(1), Duration::from_secs(1 << 30));
-        let it_interval = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let it_value = Timespec::try_from(pause).map_err(io::Error::other)?;
-        let (flags, spec) = (
-            TimerfdTimerFlags::empty(),
-            Itimerspec {
-                it_interval,
-                it_value,
-            },
-        );
-        timerfd_settime(&self.fd, flags, &spec)?;
-        Ok(())
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl std::os::fd::AsRawFd for TimerFd {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.fd.as_raw_fd()
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Wake for TimerFd {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        // ORDERING: SeqCst, before the timer is set: a task that sets it later finds this.
-        self.is_woken.store(true, Ordering::SeqCst);
-        // It has been set with success before.
-        let _ = self.set(Duration::ZERO);
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Alarm for TokioAlarm {
-    #[allow(
-        deprecated,
-        reason = "its successor is unsafe, and missing before tokio 1.54"
-    )]
-    fn new() -> io::Result<Self> {
-        use ::tokio::io::{Interest, unix::AsyncFd};
-        use ::tokio::runtime::RuntimeFlavor;
-        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
-
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = Arc::new(TimerFd {
-            fd: timerfd_create(TimerfdClockId::Monotonic, flags)?,
-            is_woken: AtomicBool::new(false),
-        });
-        let has_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        let bell = (!has_one_thread).then(|| Waker::from(Arc::clone(&timer)));
-        let timer = AsyncFd::with_interest(timer, Interest::READABLE)?;
-        Ok(Self { timer, bell })
-    }
-
-    fn set(&mut self, pause: Duration) -> io::Result<()> {
-        self.timer.get_ref().set(pause)
-    }
-
-    fn waker(&self, task: &Waker) -> Waker {
-        self.bell.as_ref().unwrap_or(task).clone()
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // It is not read: setting it makes it unreadable, and the next time that it goes off is a new edge.
-        let mut gone_off = Poll::Pending;
-        while let Poll::Ready(Ok(mut ready)) = self.timer.poll_read_ready(cx) {
-            ready.clear_ready();
-            gone_off = Poll::Ready(());
-        }
-        // ORDERING: SeqCst: after the timer was set, which a wake before may have set as well.
-        if self.timer.get_ref().is_woken.swap(false, Ordering::SeqCst) {
-            gone_off = Poll::Ready(());
-        }
-        gone_off
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-type TokioAlarm = SleepAlarm;
-
-/// Goes off by a timer of tokio's.
-#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
-struct SleepAlarm(Pin<Box<::tokio::time::Sleep>>);
-
-#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
-impl Alarm for SleepAlarm {
-    fn new() -> io::Result<Self> {
-        Ok(Self(Box::pin(::tokio::time::sleep(Duration::ZERO))))
-    }
-
-    fn set(&mut self, pause: Duration) -> io::Result<()> {
-        // Time that stands moves by whole milliseconds, one more than asked for unless it is asked for a little less.
-        // If it does not stand, the alarm may go off too early, and is set once more.
-        #[cfg(feature = "test-util")]
-        let pause = match u64::try_from(pause.as_nanos().div_ceil(1_000_000)) {
-            Ok(millis) => Duration::from_millis(millis.saturating_sub(1)) + Duration::from_nanos(1),
-            Err(_) => pause,
-        };
-        let now = ::tokio::time::Instant::now();
-        let until = now
-            .checked_add(pause)
-            .unwrap_or(now + Duration::from_secs(1 << 30));
-        self.0.as_mut().reset(until);
-        Ok(())
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().poll(cx)
     }
 }

@@ -3,8 +3,9 @@
 //! tokio moves its paused clock to its next timer when no task is ready, no socket has data and no blocking task runs.
 //! So the task that turns the engine waits by a timer of tokio's, and the engine's time moves when tokio's does.
 
-use super::{SleepAlarm, Turning};
-use crate::driving::Driving;
+use super::Turning;
+use super::alarm::SleepAlarm;
+use crate::driving::by_alarm::TurnedByAlarm;
 use ::tokio::runtime::{Handle, RuntimeFlavor};
 use ::tokio::time::Instant;
 use std::future::Future;
@@ -13,7 +14,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tickwheel::{Builder, Clock, Drive, Time, Timer, TimerTask, TurnError};
+use tickwheel::{Builder, Clock, Drive, Time, Timer, TurnError};
 
 /// As fine as can be, so that a jump ends where the sleep does, and not at another tick behind it.
 const TICK: Duration = Duration::from_micros(1);
@@ -59,7 +60,7 @@ impl Clock for TokioClock {
 
 /// Turns the engine of a runtime.
 struct Turns {
-    driving: Driving<TimerTask, SleepAlarm>,
+    turning: TurnedByAlarm<SleepAlarm>,
     clock: TokioClock,
 }
 
@@ -67,7 +68,7 @@ impl Future for Turns {
     type Output = TurnError;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
-        Pin::new(&mut self.driving).poll(cx)
+        Pin::new(&mut self.turning).poll(cx)
     }
 }
 
@@ -88,11 +89,9 @@ pub(super) fn build(builder: Builder, runtime: &Handle) -> Option<(Timer, Turnin
     let builder = builder.tick(TICK).drive(Drive::Manual).clock(clock.clone());
     let timer = builder.build().expect("these settings are in range");
     // tokio tells by a panic only that the runtime was built without `enable_time`.
-    let driving = catch_unwind(|| Driving::all(&timer, Duration::ZERO))
-        .ok()?
-        .ok()?
-        .pop()?;
-    Some((timer, Box::new(Turns { driving, clock })))
+    let turning = catch_unwind(|| TurnedByAlarm::new(&timer, Duration::ZERO));
+    let turning = turning.ok()?.ok()?;
+    Some((timer, Box::new(Turns { turning, clock })))
 }
 
 /// Returns the time of the runtime that the thread is in, or else the machine's.
