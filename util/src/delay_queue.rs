@@ -4,15 +4,14 @@
 //! take no atomic. All of them together have one [`Sleep`], which is armed for the earliest deadline while a task
 //! waits: a million items cost the engine one timer.
 
-use crate::engine::{cooperate, current};
+use crate::engine::{EngineSleep, cooperate, current};
 use crate::quietly;
 use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tickwheel::{
-    Expired, Key, LocalTimer, Reschedule, ScheduleError, Sleep, SleepError, Time, Timer, Unfired,
-    When,
+    Expired, Key, LocalTimer, Reschedule, ScheduleError, SleepError, Time, Timer, Unfired, When,
 };
 
 /// Items that come out when their time has come: to be polled by one task, for any runtime.
@@ -93,7 +92,7 @@ use tickwheel::{
 #[must_use = "items come out only of a queue that is polled"]
 pub struct DelayQueue<T> {
     items: LocalTimer<T>,
-    sleep: Sleep<SleepError>,
+    sleep: EngineSleep,
     /// The sleep is under way, with the waker of the latest poll.
     waiting: bool,
     /// The engine is the runtime's, which may shut down before.
@@ -113,6 +112,7 @@ impl<T> DelayQueue<T> {
     /// As [`sleep()`](tickwheel::sleep()).
     pub fn new() -> Self {
         Self {
+            sleep: EngineSleep::here(Time::MAX.into()),
             is_runtimes: true,
             ..Self::on(&current())
         }
@@ -145,7 +145,7 @@ impl<T> DelayQueue<T> {
     pub fn on(timer: &Timer) -> Self {
         // With the engine's own tick an item is rounded up once, not twice.
         let items = LocalTimer::new(timer.tick()).expect("an engine has been built with this tick");
-        let sleep = timer.sleep(Time::MAX);
+        let sleep = EngineSleep::on(timer, Time::MAX.into());
         Self {
             items,
             sleep,
@@ -164,9 +164,12 @@ impl<T> DelayQueue<T> {
     ///
     /// If the queue holds 2^32 - 1 items, or there is no memory for the item, which is dropped then;
     /// [`try_insert`](Self::try_insert) gives it back instead.
+    #[track_caller]
     pub fn insert(&mut self, value: T, when: impl Into<When>) -> Key<T> {
-        let key = self.try_insert(value, when);
-        key.unwrap_or_else(|error| panic!("the queue takes no item: {}", error.kind()))
+        match self.try_insert(value, when) {
+            Ok(key) => key,
+            Err(error) => panic!("the queue takes no item: {}", error.kind()),
+        }
     }
 
     /// As [`insert`](Self::insert), for queues that may find no room.
@@ -288,8 +291,7 @@ impl<T> DelayQueue<T> {
                 if !std::mem::take(&mut self.is_runtimes) {
                     return Poll::Ready(Some(Err(error)));
                 }
-                // Times of both engines lie on the machine's clock.
-                self.sleep = tickwheel::sleep(next).into();
+                self.sleep.leave();
             }
         }
     }

@@ -16,10 +16,10 @@ pub(crate) enum Engine {
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 impl Engine {
     /// Returns a sleep, which is not armed before it is polled.
-    pub(crate) fn sleep(&self, when: impl Into<When>) -> tickwheel::Sleep<SleepError> {
+    pub(crate) fn sleep(&self, when: impl Into<When>) -> EngineSleep {
         match self {
-            Self::Runtimes => sleep(when.into()),
-            Self::Own(timer) => timer.sleep(when),
+            Self::Runtimes => EngineSleep::here(when.into()),
+            Self::Own(timer) => EngineSleep::on(timer, when.into()),
         }
     }
 
@@ -47,13 +47,39 @@ impl Engine {
         &self,
         limit: std::time::Duration,
         future: F,
-    ) -> tickwheel::Timeout<F, SleepError> {
+    ) -> EngineTimeout<F> {
         let limit = When::from(limit);
         let sleep = match self {
-            Self::Runtimes => sleep(with_slack(limit)),
-            Self::Own(timer) => timer.sleep(limit),
+            Self::Runtimes => EngineSleep::here(with_slack(limit)),
+            Self::Own(timer) => EngineSleep::on(timer, limit),
         };
-        tickwheel::Timeout::new(future, sleep)
+        EngineTimeout { future, sleep }
+    }
+}
+
+#[cfg(feature = "tower")]
+pin_project_lite::pin_project! {
+    /// A future with a limit of time. It is polled first, so one that is ready late but before it is asked has its output
+    /// all the same.
+    #[derive(Debug)]
+    pub(crate) struct EngineTimeout<F> {
+        #[pin]
+        future: F,
+        sleep: EngineSleep,
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<F: Future> Future for EngineTimeout<F> {
+    type Output = Result<F::Output, tickwheel::TimeoutError>;
+
+    fn poll(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        ready!(this.sleep.poll_sleep(cx))?;
+        Poll::Ready(Err(tickwheel::TimeoutError::Elapsed))
     }
 }
 
@@ -89,19 +115,6 @@ pub(crate) fn has_budget() -> bool {
     true
 }
 
-/// Returns a sleep on the engine of the thread's test clock, on that of its runtime, or else on the process's.
-fn sleep(when: When) -> tickwheel::Sleep<SleepError> {
-    #[cfg(feature = "test-util")]
-    if crate::test::engine().is_some() {
-        return tickwheel::sleep(when).into();
-    }
-    #[cfg(feature = "tokio")]
-    if let Some(sleep) = crate::tokio::with_engine(|timer| timer.sleep(when)) {
-        return sleep;
-    }
-    tickwheel::sleep(when).into()
-}
-
 /// Returns the engine of the thread's test clock, that of its runtime, or else the process's.
 ///
 /// # Panics
@@ -121,23 +134,111 @@ pub(crate) fn current() -> Timer {
     timer.clone()
 }
 
-/// A sleep on the runtime's engine. It goes on by the process's when the runtime has shut down.
+/// A sleep on the engine of the thread's test clock, on that of the runtime that it is made in, or else polled in first,
+/// or else on the process's.
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "stream"),
+    allow(unreachable_pub, reason = "the streams' types have one")
+)]
+pub struct EngineSleep {
+    sleep: tickwheel::Sleep<SleepError>,
+    /// Made outside of a runtime, and not polled yet: `runtime.block_on(sleep(..))` enters the runtime afterwards.
+    #[cfg(feature = "tokio")]
+    is_outside: bool,
+}
+
+impl EngineSleep {
+    /// Returns one for the context of the calling thread.
+    #[inline]
+    pub(crate) fn here(when: When) -> Self {
+        #[cfg(feature = "test-util")]
+        if crate::test::engine().is_some() {
+            return Self::of(tickwheel::sleep(when).into());
+        }
+        #[cfg(feature = "tokio")]
+        {
+            let sleep = crate::tokio::with_engine(|timer| timer.sleep(when));
+            let is_outside = sleep.is_none();
+            let sleep = sleep.unwrap_or_else(|| tickwheel::sleep(when).into());
+            Self { sleep, is_outside }
+        }
+        #[cfg(not(feature = "tokio"))]
+        Self::of(tickwheel::sleep(when).into())
+    }
+
+    /// Returns one on an engine of the user's.
+    #[inline]
+    pub(crate) fn on(timer: &Timer, when: When) -> Self {
+        Self::of(timer.sleep(when))
+    }
+
+    #[inline]
+    const fn of(sleep: tickwheel::Sleep<SleepError>) -> Self {
+        Self {
+            sleep,
+            #[cfg(feature = "tokio")]
+            is_outside: false,
+        }
+    }
+
+    /// See [`tickwheel::Sleep::poll_sleep`].
+    #[inline]
+    pub(crate) fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        #[cfg(feature = "tokio")]
+        if self.is_outside {
+            self.enter();
+        }
+        self.sleep.poll_sleep(cx)
+    }
+
+    /// Puts a sleep that was made outside of a runtime on the engine of the one that the thread is in now.
+    #[cfg(feature = "tokio")]
+    #[cold]
+    fn enter(&mut self) {
+        // Times of both engines lie on the machine's clock.
+        *self = Self::here(self.sleep.deadline().into());
+        self.is_outside = false;
+    }
+
+    /// Puts it on the process's engine, because its runtime has shut down.
+    pub(crate) fn leave(&mut self) {
+        // Times of both engines lie on the machine's clock.
+        *self = Self::of(tickwheel::sleep(self.sleep.deadline()).into());
+    }
+}
+
+impl std::ops::Deref for EngineSleep {
+    type Target = tickwheel::Sleep<SleepError>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.sleep
+    }
+}
+
+impl std::ops::DerefMut for EngineSleep {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.sleep
+    }
+}
+
+/// A sleep that goes on by the process's engine when its runtime has shut down.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "stream"),
     allow(unreachable_pub, reason = "the streams' types name it")
 )]
-pub struct RuntimeSleep(tickwheel::Sleep<SleepError>);
+pub struct RuntimeSleep(EngineSleep);
 
 impl RuntimeSleep {
     #[inline]
     pub(crate) fn new(when: impl Into<When>) -> Self {
-        Self(sleep(when.into()))
+        Self(EngineSleep::here(when.into()))
     }
 
     /// Returns a sleep with the slack of a long timeout.
     pub(crate) fn of_timeout(limit: When) -> Self {
-        Self(sleep(with_slack(limit)))
+        Self(EngineSleep::here(with_slack(limit)))
     }
 
     /// # Panics
@@ -153,11 +254,8 @@ impl RuntimeSleep {
 
     #[cold]
     fn go_on(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Times of both engines lie on the machine's clock.
-        let mut sleep = tickwheel::sleep(self.0.deadline());
-        let polled = sleep.poll_sleep(cx);
-        self.0 = sleep.into();
-        polled.map(|ended| {
+        self.0.leave();
+        self.0.poll_sleep(cx).map(|ended| {
             ended.unwrap_or_else(|error| {
                 panic!("the process's engine has no timer for a future: {error}")
             })
@@ -166,7 +264,7 @@ impl RuntimeSleep {
 }
 
 impl std::ops::Deref for RuntimeSleep {
-    type Target = tickwheel::Sleep<SleepError>;
+    type Target = EngineSleep;
 
     fn deref(&self) -> &Self::Target {
         &self.0

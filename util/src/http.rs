@@ -1,7 +1,7 @@
 //! Limits for responses and bodies: late requests answered with a status, and bodies that must not pause for too long.
 
 use crate::Layered;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineSleep, EngineTimeout};
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tickwheel::{Sleep, SleepError, Timeout, Timer};
+use tickwheel::{SleepError, Timer};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -101,7 +101,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are awaited or polled"]
     pub struct StatusFuture<F> {
         #[pin]
-        answer: Timeout<F, SleepError>,
+        answer: EngineTimeout<F>,
         status: StatusCode,
     }
 }
@@ -311,8 +311,8 @@ pin_project! {
     pub struct IdleBody<B> {
         #[pin]
         body: B,
-        idle: Sleep<SleepError>,
-        whole: Option<Sleep<SleepError>>,
+        idle: EngineSleep,
+        whole: Option<EngineSleep>,
         limit: Duration,
         // A frame has been asked for and was not there.
         is_pausing: bool,

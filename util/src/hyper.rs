@@ -1,12 +1,12 @@
 //! hyper's timer.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineSleep};
 use hyper::rt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tickwheel::{Sleep, SleepError, Timer};
+use tickwheel::Timer;
 
 /// A timer for hyper's connections: `builder.timer(HyperTimer::new())`.
 ///
@@ -62,7 +62,7 @@ impl rt::Timer for HyperTimer {
 }
 
 /// A sleep that ends in any case.
-struct HyperSleep(Sleep<SleepError>);
+struct HyperSleep(EngineSleep);
 
 impl rt::Sleep for HyperSleep {}
 

@@ -1,6 +1,6 @@
 //! quinn's timers.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineSleep};
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
-use tickwheel::{Sleep, SleepError, Timer};
+use tickwheel::Timer;
 
 /// A runtime for quinn's endpoints: sockets and tasks of another one, timers of ours.
 ///
@@ -87,7 +87,7 @@ impl<R: Runtime> Runtime for QuinnRuntime<R> {
 /// A connection's timer.
 #[derive(Debug)]
 struct QuinnTimer<R> {
-    sleep: Sleep<SleepError>,
+    sleep: EngineSleep,
     engine: Engine,
     deadline: Instant,
     runtime: Arc<R>,

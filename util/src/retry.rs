@@ -1,7 +1,7 @@
 //! A tower layer that tries a request again, after a pause.
 
 use crate::Layered;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineSleep};
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tickwheel::{Sleep, SleepError, Timer};
+use tickwheel::Timer;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -185,7 +185,7 @@ pin_project! {
     enum Stage<F, A> {
         Asked { #[pin] answer: F },
         // The answer counts if there is no timer for the pause.
-        Pausing { sleep: Sleep<SleepError>, answer: Option<A> },
+        Pausing { sleep: EngineSleep, answer: Option<A> },
         Readying,
     }
 }

@@ -134,7 +134,7 @@ impl Pause for RuntimeSleep {
     type Error = Infallible;
 
     fn reset(&mut self, pause: Duration) {
-        (**self).reset(pause);
+        (***self).reset(pause);
     }
 
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {

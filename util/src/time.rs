@@ -32,8 +32,10 @@
 //!
 //! With the feature `tokio`, in a runtime of tokio: that runtime's. The first sleep gives it an engine of one shard,
 //! which the runtime turns, so that a timer that fires costs no switch between threads; the engine goes with the
-//! runtime. What is made in a runtime and outlives it goes on by the process's engine; but requests and bodies of the
-//! layers of this crate end with the runtime, as if their time were over. The module `tokio` says what a runtime needs,
+//! runtime. What is made outside of a runtime is on the engine of the one that polls it first, as in
+//! `runtime.block_on(sleep(..))`. What is made in a runtime and outlives it goes on by the process's engine, and so does
+//! what is made after the runtime's end; but requests and bodies of the layers of this crate end with the runtime, as if
+//! their time were over. The module `tokio` says what a runtime needs,
 //! when timers wait, and which threads keep the engine's memory. Elsewhere, on smol for example, which cannot be asked
 //! for "the" executor: the process's, which has workers.
 //!
@@ -219,7 +221,9 @@ impl Interval {
             }
             _ => due.far_add(self.period),
         };
-        self.reset_at(next);
+        self.sleep.deadline = next;
+        let when = When::from(next).with_slack(self.slack);
+        self.sleep.sleep.reset(when);
         Poll::Ready(due)
     }
 
@@ -240,9 +244,7 @@ impl Interval {
 
     /// Ticks at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.sleep.deadline = deadline;
-        let when = When::from(deadline).with_slack(self.slack);
-        self.sleep.sleep.reset(when);
+        Pin::new(&mut self.sleep).reset(deadline);
     }
 
     /// Returns how it goes on when a tick was missed.
@@ -257,7 +259,8 @@ impl Interval {
     }
 
     /// Lets each tick from the next but one on come late by as much as `slack`, so that those of many intervals share
-    /// their wake-ups. It does not add up. tokio has none; a thousandth of a period of seconds halves what ticks cost.
+    /// their wake-ups. It does not add up. A tick that is set by a `reset` has none. tokio has no slack; a thousandth of
+    /// a period of seconds halves what ticks cost.
     ///
     /// ```
     /// use tickwheel_util::time::{Duration, interval};

@@ -111,35 +111,40 @@ pub fn drive_shared() -> io::Result<Vec<JoinHandle<TurnError>>> {
 static ENGINES: LazyLock<Mutex<HashMap<Id, Timer>>> = LazyLock::new(Mutex::default);
 
 thread_local! {
-    /// The runtime whose engine this thread used last.
-    static LATEST: RefCell<Option<(Id, Timer)>> = const { RefCell::new(None) };
+    /// The runtime that this thread slept in last, and its engine; none if the runtime has ended.
+    static LATEST: RefCell<Option<(Id, Option<Timer>)>> = const { RefCell::new(None) };
 }
 
-/// Calls `make` with the engine of the runtime that the thread is in, if it is in one.
+/// Calls `make` with the engine of the runtime that the thread is in, if it is in one that runs.
 pub(crate) fn with_engine<R>(make: impl FnOnce(&Timer) -> R) -> Option<R> {
     let runtime = Handle::try_current().ok()?;
     let id = runtime.id();
     let made = LATEST.try_with(|latest| {
-        let is_latest = |(of, timer): &(Id, Timer)| *of == id && !timer.is_stopped();
+        let is_latest = |(of, timer): &(Id, Option<Timer>)| {
+            *of == id && !timer.as_ref().is_some_and(Timer::is_stopped)
+        };
         if !latest.borrow().as_ref().is_some_and(is_latest) {
             let before = latest.replace(Some((id, engine_of(&runtime, id))));
             // Perhaps the last one of its engine: that wakes tasks.
             drop(before);
         }
-        latest.borrow().as_ref().map(|(_, timer)| make(timer))
+        latest.borrow().as_ref()?.1.as_ref().map(make)
     });
     // A thread that ends has no thread-locals any more.
     made.ok().flatten()
 }
 
 #[cold]
-fn engine_of(runtime: &Handle, id: Id) -> Timer {
+fn engine_of(runtime: &Handle, id: Id) -> Option<Timer> {
     if let Some(timer) = engines().get(&id) {
-        return timer.clone();
+        return Some(timer.clone());
+    }
+    if has_ended(runtime) {
+        return None;
     }
     let (timer, turning) = build(runtime);
     match engines().entry(id) {
-        Entry::Occupied(first) => return first.get().clone(),
+        Entry::Occupied(first) => return Some(first.get().clone()),
         Entry::Vacant(entry) => _ = entry.insert(timer.clone()),
     }
     let task = RuntimesTask {
@@ -149,7 +154,15 @@ fn engine_of(runtime: &Handle, id: Id) -> Timer {
     };
     runtime.spawn(task);
     let_others_take_the_latest(runtime);
-    timer
+    Some(timer)
+}
+
+/// Returns whether the runtime has shut down: it ends a task that is spawned then before the call returns.
+fn has_ended(runtime: &Handle) -> bool {
+    let task = runtime.spawn(std::future::pending::<()>());
+    let has_ended = task.is_finished();
+    task.abort();
+    has_ended
 }
 
 /// Turns an engine until that is stopped.
@@ -216,7 +229,7 @@ impl Drop for RuntimesTask {
         let timer = engines().remove(&self.id);
         drop(timer);
         // This thread keeps none of its memory: the one that ran the runtime, or a worker.
-        let is_latest = |(of, _): &mut (Id, Timer)| *of == self.id;
+        let is_latest = |(of, _): &mut (Id, Option<Timer>)| *of == self.id;
         let latest = LATEST.try_with(|latest| latest.try_borrow_mut().ok()?.take_if(is_latest));
         drop(latest);
         // Before its shard goes to a worker. Its sleeps go on elsewhere, or their tasks end as well.

@@ -1,6 +1,6 @@
 //! A tower layer that limits how long a request may take.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineTimeout};
 use pin_project_lite::pin_project;
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tickwheel::{SleepError, Timeout, Timer};
+use tickwheel::Timer;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -111,7 +111,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are awaited or polled"]
     pub struct LimitedFuture<F> {
         #[pin]
-        answer: Timeout<F, SleepError>,
+        answer: EngineTimeout<F>,
     }
 }
 

@@ -295,3 +295,69 @@ fn lists_of_a_stream_that_never_pauses_come_in_time() {
         assert_eq!(endless.into_remainder(), []);
     });
 }
+
+/// A tick that is set is exact; only those that follow the period may be late.
+#[test]
+fn a_tick_that_is_set_has_no_slack() {
+    type Set = fn(&mut Interval);
+    let sets: [(Set, Duration); 4] = [
+        (Interval::reset_immediately, Duration::ZERO),
+        (|beat| beat.reset_after(201 * MS), 201 * MS),
+        (|beat| beat.reset_at(Instant::now() + 33 * MS), 33 * MS),
+        (Interval::reset, HOUR),
+    ];
+    test::run(async {
+        let mut beat = interval(HOUR);
+        beat.set_slack(HOUR / 2);
+        beat.tick().await;
+        for (set, after) in sets {
+            sleep(777 * MS).await;
+            let start = Instant::now();
+            set(&mut beat);
+            assert_eq!(beat.tick().await, start + after);
+            assert!(start.elapsed() <= after + MS, "{:?}", start.elapsed());
+        }
+    });
+}
+
+#[test]
+fn a_stale_key_panics_where_it_is_used() {
+    use tickwheel_util::time::DelayQueue;
+    let at = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = std::sync::Arc::clone(&at);
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        noted
+            .lock()
+            .unwrap()
+            .push(panic.location().unwrap().file().to_owned());
+        before(panic);
+    }));
+    let uses: [fn(&mut DelayQueue<()>, &tickwheel_util::time::delay_queue::Key); 4] = [
+        |queue, key| _ = queue.remove(key),
+        |queue, key| _ = queue.deadline(key),
+        |queue, key| queue.reset(key, MS),
+        |queue, key| queue.reset_at(key, Instant::now()),
+    ];
+    for use_key in uses {
+        let mut queue = DelayQueue::new();
+        let key = queue.insert((), HOUR);
+        queue.remove(&key);
+        let used = std::panic::AssertUnwindSafe(|| use_key(&mut queue, &key));
+        assert!(std::panic::catch_unwind(used).is_err());
+    }
+    let _ = std::panic::take_hook();
+    let at = at.lock().unwrap();
+    assert!(
+        at.iter()
+            .filter(|file| file.ends_with("tests/time.rs"))
+            .count()
+            >= 4,
+        "{at:?}"
+    );
+    assert!(
+        !at.iter()
+            .any(|file| file.contains("src/time/delay_queue.rs")),
+        "{at:?}"
+    );
+}

@@ -117,6 +117,7 @@ impl<T> DelayQueue<T> {
     /// # Panics
     ///
     /// If the queue holds 2^32 - 1 items, or there is no memory for the item.
+    #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
         Key(self.items.insert(value, timeout).to_raw())
     }
@@ -126,6 +127,7 @@ impl<T> DelayQueue<T> {
     /// # Panics
     ///
     /// Like [`insert`](Self::insert).
+    #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
         Key(self.items.insert(value, when).to_raw())
     }
@@ -166,7 +168,10 @@ impl<T> DelayQueue<T> {
     /// If it has come out; [`try_remove`](Self::try_remove) does not.
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
-        self.try_remove(key).unwrap_or_else(|| stale())
+        match self.try_remove(key) {
+            Some(expired) => expired,
+            None => stale(),
+        }
     }
 
     /// Lets an item come out `timeout` from now instead.
@@ -201,8 +206,10 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
-        let deadline = self.items.deadline(key.typed());
-        Instant::of_time(deadline.unwrap_or_else(|| stale()))
+        match self.items.deadline(key.typed()) {
+            Some(deadline) => Instant::of_time(deadline),
+            None => stale(),
+        }
     }
 
     /// Returns the key of an item with the earliest deadline. O(peak number of items).

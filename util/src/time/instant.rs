@@ -99,7 +99,7 @@ impl Instant {
         }
         #[cfg(all(feature = "test-util", feature = "tokio"))]
         if crate::tokio::pausable::is_current() {
-            let now = crate::tokio::with_engine(tickwheel::Timer::now).unwrap_or(Time::ZERO);
+            let now = crate::tokio::pausable::time();
             return Self::now().far_add(time - now) - (now - time);
         }
         time.to_instant()
@@ -174,7 +174,7 @@ impl From<Instant> for When {
         if crate::tokio::pausable::is_current() {
             let here = Instant::now();
             // If time does not stand, it is read last, so that no deadline is early.
-            let now = crate::tokio::with_engine(tickwheel::Timer::now).unwrap_or(Time::ZERO);
+            let now = crate::tokio::pausable::time();
             return (now + (instant - here) - (here - instant)).into();
         }
         instant.0.into()

@@ -104,6 +104,11 @@ pub(crate) fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
 
+/// Returns the time of the engine of the runtime that the thread is in, or of the process's if that has ended.
+pub(crate) fn time() -> Time {
+    super::with_engine(Timer::now).unwrap_or_else(|| std::time::Instant::now().into())
+}
+
 fn is_pausable(runtime: &Handle) -> bool {
     runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
 }
