@@ -66,7 +66,7 @@ thread() {
     step "thread, load" cargo run -Zbuild-std --target $TARGET -p tickwheel-loadtest -- \
       --duration 3s --no-pin --reschedule-share 0.05 --no-report
     step "thread, load with handles" cargo run -Zbuild-std --target $TARGET -p tickwheel-loadtest -- \
-      --duration 3s --no-pin --handles --payload closure --wheel hashed --no-report
+      --duration 3s --no-pin --handles --payload closure --no-report
   )
 }
 
@@ -78,7 +78,7 @@ address() {
     step "address, load" cargo +nightly run --target $TARGET -p tickwheel-loadtest -- \
       --duration 3s --no-pin --reschedule-share 0.05 --no-report
     step "address, load with handles" cargo +nightly run --target $TARGET -p tickwheel-loadtest -- \
-      --duration 3s --no-pin --handles --payload closure --wheel hashed --no-report
+      --duration 3s --no-pin --handles --payload closure --no-report
   )
 }
 

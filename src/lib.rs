@@ -188,7 +188,7 @@ pub use time::{ManualClock, MonotonicClock};
 pub use types::SystemError;
 pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
-    ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WheelKind,
+    ScheduleErrorKind, StartError, StopError, TurnError, Unfired,
 };
 
 /// Holds the examples of the pages, which are compiled and run with the documentation tests.

@@ -3,7 +3,7 @@
 #[cfg(feature = "threads")]
 use crate::time::AnyClock;
 use crate::time::{TickRate, saturating_ns};
-use crate::types::{Budget, BuildError, WheelKind};
+use crate::types::{Budget, BuildError};
 use core::time::Duration;
 
 /// The finest tick. A clock read and a wake-up cost more than this, so a finer tick could not be kept.
@@ -19,11 +19,10 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Budget, FixedTimer, LocalTimer, Settings, WheelKind};
+/// use tickwheel::{Budget, FixedTimer, LocalTimer, Settings};
 ///
 /// let settings = Settings::new()
 ///     .tick(Duration::from_micros(100))
-///     .wheel(WheelKind::Hashed { buckets: 4096 })
 ///     .max_pending(1_000_000)
 ///     .budget(Budget::new().fire(256))
 ///     .slack(Duration::from_millis(1))
@@ -54,7 +53,6 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 #[must_use = "settings do nothing until a `build` method is called"]
 pub struct Settings {
     pub(crate) tick: Duration,
-    pub(crate) wheel: WheelKind,
     pub(crate) max_pending: Option<usize>,
     pub(crate) budget: Budget,
     /// How much longer than to the next deadline the owner may sleep.
@@ -71,11 +69,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Creates the defaults: 1 ms ticks, the hierarchical wheel, no limit, no slack, the monotonic clock.
+    /// Creates the defaults: 1 ms ticks, no limit, no slack, the monotonic clock.
     pub fn new() -> Self {
         Self {
             tick: Duration::from_millis(1),
-            wheel: WheelKind::default(),
             max_pending: None,
             budget: Budget::new(),
             slack: Duration::ZERO,
@@ -89,12 +86,6 @@ impl Settings {
     /// and the work queued ahead.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
-        self
-    }
-
-    /// Sets the kind of wheel. Default: hierarchical.
-    pub fn wheel(mut self, wheel: WheelKind) -> Self {
-        self.wheel = wheel;
         self
     }
 
@@ -143,7 +134,7 @@ impl Settings {
         self
     }
 
-    /// Checks everything but the wheel, which checks itself; returns the length of a tick.
+    /// Checks all settings; returns the length of a tick.
     pub(crate) fn check(&self) -> Result<TickRate, BuildError> {
         let Self {
             tick,

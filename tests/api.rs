@@ -18,7 +18,7 @@ use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, EventLoopTimer, Executor, Expired,
     FixedTimer, Interval, Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, ScheduleError,
     ScheduleErrorKind, Sleep, StartError, Stats, StopError, Submitter, Time, Timeout, Timer,
-    TimerGuard, TimerHandle, TimerTask, TurnError, Unfired, WeakTimer, WheelKind, executor_fn,
+    TimerGuard, TimerHandle, TimerTask, TurnError, Unfired, WeakTimer, executor_fn,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
@@ -191,8 +191,7 @@ fn debug_does_not_need_a_payload_that_can_be_printed() {
 #[test]
 fn builder_errors_name_the_number_and_the_cure() {
     let new = Builder::new;
-    let hashed = |buckets| WheelKind::Hashed { buckets };
-    let cases: [(Builder, &[&str]); 14] = [
+    let cases: [(Builder, &[&str]); 12] = [
         (new().tick(Duration::ZERO), &["tick is 0", "1us to 1h"]),
         (
             new().tick(Duration::from_nanos(999)),
@@ -201,11 +200,6 @@ fn builder_errors_name_the_number_and_the_cure() {
         (new().tick(2 * HOUR), &["7200s", "1us to 1h"]),
         (new().shards(0), &["shards is 0", "1 to 1024"]),
         (new().shards(1025), &["shards is 1025", "1024"]),
-        (new().wheel(hashed(0)), &["buckets is 0", "choose 1 to"]),
-        (
-            new().wheel(hashed(65_537)),
-            &["65537", "65536", "choose 1 to"],
-        ),
         (new().max_pending(0), &["max_pending is 0", "no limit"]),
         (
             new().budget(Budget::new().fire(0)),
@@ -244,7 +238,6 @@ fn the_extremes_of_every_setting_are_accepted() {
     for builder in [
         new().tick(Duration::from_micros(1)),
         new().tick(HOUR),
-        new().wheel(WheelKind::Hashed { buckets: 1 }),
         new().max_pending(1),
         new().max_pending(most),
         new().budget(Budget::new().fire(1).drain(1).sweep(1)),

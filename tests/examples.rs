@@ -29,4 +29,5 @@ examples! {
     purgatory: "../examples/purgatory.rs" => Ok(()),
     limiter: "../examples/limiter.rs" => Ok(()),
     simulation: "../examples/simulation.rs" => (),
+    hashed_wheel: "../examples/hashed_wheel.rs" => Ok(()),
 }

@@ -175,6 +175,10 @@ impl Figure {
             Peer::AsyncIo => "polled once; no executor",
             Peer::LockedHeaps => "removes a cancelled timer at once",
             Peer::Netty => "Java, after 3 s of warm-up; one queue and one worker for all",
+            Peer::Hashed if self.work.is_local() => "32 768 buckets of 1 ms; unlinks at once",
+            Peer::Hashed => {
+                "32 768 buckets of 1 ms, one queue and one worker for all, as Netty has it"
+            }
             Peer::Heap => "cancelled timers stay until they are half of it",
             Peer::Floor => "payloads and handles, nothing ever fires: the floor",
             _ => "",
@@ -235,19 +239,19 @@ impl Work {
     const fn has(self, peer: Peer) -> bool {
         use Peer::{
             AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, FixedTimer, Floor,
-            Heap, LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora, Sleep,
-            Timer, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes, Tokio, Tree,
+            Hashed, Heap, LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora,
+            Sleep, Timer, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes, Tokio, Tree,
         };
         let is_local = matches!(
             peer,
-            LocalTimer | EventLoopTimer | Nexus | DelayQueue | Tokio | Heap | Floor
+            LocalTimer | EventLoopTimer | Nexus | DelayQueue | Tokio | Hashed | Heap | Floor
         );
         let is_of_loops = matches!(
             peer,
             LocalTimer | EventLoopTimer | EventLoopRemote | Nexus | Bitwheel | Heap | Tree
         );
         let is_special = matches!(peer, TimerSlack | TimerPriority | FixedTimer);
-        let is_shared = matches!(peer, Tokio) || !is_local && !is_of_loops && !is_special;
+        let is_shared = matches!(peer, Tokio | Hashed) || !is_local && !is_of_loops && !is_special;
         let is_simple = matches!(peer, Timer | LockedWheel | Tokio | LockedTree);
         match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => is_local,
@@ -259,7 +263,9 @@ impl Work {
             }
             Self::Cross { .. } => is_shared,
             // A submitter saves something where a thread schedules and cancels.
-            Self::RemoteCancel => is_shared && !matches!(peer, TimerSubmitter | TimerTimes | Netty),
+            Self::RemoteCancel => {
+                is_shared && !matches!(peer, TimerSubmitter | TimerTimes | Netty | Hashed)
+            }
             Self::Forms => matches!(peer, Timer),
             Self::Late { busy: true, .. } => {
                 matches!(peer, Timer | TimerPriority | Sleep | Tokio | LockedTree)

@@ -22,6 +22,9 @@ pub mod book;
 pub mod cross;
 pub mod figure;
 pub mod goals;
+#[allow(dead_code, reason = "its `main` is the example's")]
+#[path = "../../examples/hashed_wheel.rs"]
+mod hashed_wheel;
 pub mod local;
 pub mod measure;
 pub mod peer;

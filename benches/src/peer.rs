@@ -54,6 +54,9 @@ pub enum Peer {
     LockedHeaps,
     /// Netty's `HashedWheelTimer`, where Java and Debian's `libnetty-java` are installed.
     Netty,
+    /// Netty's wheel in its plainest form, of `examples/hashed_wheel.rs`; where threads share it, behind one queue and one
+    /// worker.
+    Hashed,
     /// A binary heap; cancelled timers stay until they surface or are half of it.
     Heap,
     /// A `BTreeMap`.
@@ -88,6 +91,7 @@ impl Peer {
             Self::LockedTree => "Mutex<BTreeMap> + condvar",
             Self::LockedHeaps => "Mutex<4-ary heap> per shard",
             Self::Netty => "Netty HashedWheelTimer",
+            Self::Hashed => "hashed wheel, plain",
             Self::Heap => "BinaryHeap, lazy removal",
             Self::Tree => "BTreeMap",
             Self::Floor => "no timer, only a table",
@@ -99,9 +103,9 @@ impl Peer {
         self.name().starts_with("tickwheel") || self == Self::LockedWheel
     }
 
-    /// Returns whether it may be the "best peer": those are written in Rust.
+    /// Returns whether it may be the "best peer": those are written in Rust, and not only to show something.
     pub fn is_rival(self) -> bool {
-        !self.is_ours() && !matches!(self, Self::Floor | Self::Netty)
+        !self.is_ours() && !matches!(self, Self::Floor | Self::Netty | Self::Hashed)
     }
 
     /// Returns whether it runs here: Netty is compiled from its source, and a priority takes a right.

@@ -5,7 +5,7 @@
 //!
 //! | target | under test | oracle |
 //! |---|---|---|
-//! | `wheel_model` | both wheels | a sorted map |
+//! | `wheel_model` | the wheel | a sorted map, and a hashed wheel |
 //! | `shard_model` | `EventLoopTimer` and its remotes, at turn boundaries and in handlers | `book` |
 //! | `engine_manual` | `Timer` on a manual clock, by hand or with a worker, with `TimerHandle` handles | `book` |
 //! | `engine_threads` | `Timer` with workers and up to four producers | every accepted timer ends once |
@@ -16,6 +16,10 @@
 
 pub mod replay_parser;
 pub mod tick_and_builder;
+
+#[allow(dead_code, reason = "its `main` is the example's")]
+#[path = "../../examples/hashed_wheel.rs"]
+mod hashed_wheel;
 
 #[allow(dead_code, reason = "shared with the library's tests, which use more of it")]
 #[path = "../../tests/support"]

@@ -124,7 +124,7 @@ fn settings(matches: &ArgMatches) -> Vec<Setting> {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tickwheel::{IdleStrategy, WheelKind};
+    use tickwheel::IdleStrategy;
 
     fn parse(arguments: &str) -> Result<Cli, String> {
         let arguments = std::iter::once("loadtest").chain(arguments.split_whitespace());
@@ -146,14 +146,12 @@ mod tests {
             (load.duration, load.rate.0),
             (Duration::from_secs(10), vec![Some(5e4), None])
         );
-        let options =
-            "--tick 50us --wheel hashed:64 --idle spin:50us --rate 20k --cancel-share 0.5";
+        let options = "--tick 50us --idle spin:50us --rate 20k --cancel-share 0.5";
         let Cli { engine, load, .. } = parse(options).unwrap();
         assert_eq!(
             (engine.tick, load.cancel_share),
             (Duration::from_micros(50), 0.5)
         );
-        assert_eq!(engine.wheel, WheelKind::Hashed { buckets: 64 });
         assert_eq!(
             engine.idle,
             IdleStrategy::SpinThenPark {
@@ -170,7 +168,6 @@ mod tests {
             ("--shards 0", "1..=1024"),
             ("--delay gauss", "use mix, fixed:30s"),
             ("--cancel-share 1.5", "share from 0 to 1"),
-            ("--wheel round", "hierarchical, hashed or hashed:512"),
             ("--idle sleep", "park, spin:50us or busy"),
             ("--rate 0", "such as 500, 20k, 1.5M, max or both"),
             ("--rate é", "such as 500"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use tickwheel::{Builder, IdleStrategy, Pinning, WheelKind};
+use tickwheel::{Builder, IdleStrategy, Pinning};
 
 use crate::delays::Delays;
 use crate::durations::parse_duration;
@@ -99,9 +99,6 @@ pub(crate) struct EngineOptions {
     /// The engine's unit of time, such as 50us
     #[arg(long, default_value = "1ms", value_parser = duration, value_name = "DURATION")]
     pub(crate) tick: Duration,
-    /// hierarchical, hashed or hashed:512 (buckets)
-    #[arg(long, default_value = "hierarchical", value_parser = wheel, value_name = "WHEEL")]
-    pub(crate) wheel: WheelKind,
     /// How workers wait: park, spin:50us (then park) or busy
     #[arg(long, default_value = "park", value_parser = idle, value_name = "STRATEGY")]
     pub(crate) idle: IdleStrategy,
@@ -120,7 +117,6 @@ impl EngineOptions {
             .shards(self.shards)
             .tick(self.tick)
             .thread_name("loadtest")
-            .wheel(self.wheel)
             .idle(self.idle)
             .pinning(if self.no_pin {
                 Pinning::Off
@@ -211,19 +207,6 @@ fn idle_timeout(text: &str) -> Result<Duration, String> {
     is_long
         .then_some(timeout)
         .ok_or_else(|| "too short to be judged; use 100ms or more".to_owned())
-}
-
-fn wheel(text: &str) -> Result<WheelKind, &'static str> {
-    let buckets = match text {
-        "hierarchical" => return Ok(WheelKind::Hierarchical),
-        // As in Netty and Dubbo.
-        "hashed" => Some(512),
-        _ => text
-            .strip_prefix("hashed:")
-            .and_then(|buckets| buckets.parse().ok()),
-    };
-    let hashed = buckets.map(|buckets| WheelKind::Hashed { buckets });
-    hashed.ok_or("use hierarchical, hashed or hashed:512")
 }
 
 fn idle(text: &str) -> Result<IdleStrategy, &'static str> {

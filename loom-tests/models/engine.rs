@@ -7,7 +7,6 @@ use super::harness::{
 use crate::shard::{Limit, Owner, ShardHandle};
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time};
 use crate::types::{Budget, Key, ScheduleError, ScheduleErrorKind};
-use crate::wheel::{AnyWheel, Hierarchical};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,8 +100,7 @@ impl Engine {
             rung.ring();
             true
         };
-        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner = Owner::new(0, wheel, limit.clone(), Box::new(wake));
+        let owner = Owner::new(0, limit.clone(), Box::new(wake));
         let peer = Peer {
             handle: Arc::clone(&owner.handle),
             ledger: Ledger::of_payloads(),

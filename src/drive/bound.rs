@@ -96,7 +96,7 @@ impl ZombieBound {
     pub(super) fn sweep<S: TimerStore>(
         &mut self,
         log: &mut Log,
-        wheel: &mut impl Wheel,
+        wheel: &mut Wheel,
         store: &S,
         requested: bool,
         budget: usize,
@@ -143,7 +143,7 @@ impl Round {
     fn go_on<S: TimerStore>(
         &mut self,
         log: &mut Log,
-        wheel: &mut impl Wheel,
+        wheel: &mut Wheel,
         store: &S,
         budget: usize,
     ) -> Sweep {
@@ -184,7 +184,7 @@ mod tests {
     use crate::drive::Driver;
     use crate::drive::Fate;
     use crate::drive::turn::Deferred;
-    use crate::wheel::{AnyWheel, Hierarchical, Wheel};
+    use crate::wheel::Wheel;
     use alloc::vec::Vec;
     use core::cell::Cell;
 
@@ -230,7 +230,7 @@ mod tests {
 
     /// Returns a driver with `copies` entries of each timer, at deadlines of their own. All of them look live.
     fn crowded(store: &Marks, copies: u64) -> Driver {
-        let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        let mut driver = Driver::new();
         for copy in 0..copies {
             for index in 0..store.marks.len() as u32 {
                 let deadline = FAR - copy * copy * 7 % FAR;
@@ -287,7 +287,7 @@ mod tests {
 
     /// Returns a driver whose log has an entry of each timer.
     fn logged(store: &mut Marks) -> Driver {
-        let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        let mut driver = Driver::new();
         let timers = store.marks.len() as u32;
         for index in 0..timers {
             while !driver.log.push(Entry {
@@ -390,7 +390,7 @@ mod tests {
         }
         assert_eq!(store.looks.get(), count, "they are looked at once");
         // The next turn's are others.
-        deferred.insert(&mut AnyWheel::Hierarchical(Hierarchical::new()));
+        deferred.insert(&mut Wheel::new());
         store.marks.fill(10);
         defer(&mut deferred, count / 2);
         assert_eq!(deferred.remove_dead(&store), count / 2);

@@ -8,7 +8,7 @@ use super::log::Log;
 use super::policy::SealPolicy;
 use super::turn::Deferred;
 use super::{Fate, TimerStore, TurnState};
-use crate::wheel::{AnyWheel, Entry, Wheel, no_memory};
+use crate::wheel::{Entry, Wheel, no_memory};
 use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
@@ -19,7 +19,7 @@ const INSERTED_PER_SETTLED: usize = 4;
 
 /// See the module.
 pub(crate) struct Driver {
-    pub(super) wheel: AnyWheel,
+    pub(super) wheel: Wheel,
     /// Recent entries that are not inserted yet.
     pub(super) log: Log,
     seals: SealPolicy,
@@ -49,9 +49,9 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(wheel: AnyWheel) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            wheel,
+            wheel: Wheel::new(),
             log: Log::default(),
             seals: SealPolicy::default(),
             due: Vec::with_capacity(BATCH),
@@ -482,7 +482,6 @@ mod tests {
     use super::*;
     use crate::drive::block::BLOCK;
     use crate::drive::log::MOST_YOUNG;
-    use crate::wheel::{AnyWheel, Hierarchical};
 
     /// Timers that all fire. None of them is said to be pending, so the log seals what it gets.
     struct All;
@@ -512,7 +511,7 @@ mod tests {
     /// Returns a driver whose log holds nearly all of the timers. The latest came first, so that the log's oldest blocks,
     /// which leave it first, are due last.
     fn latest_first() -> Driver {
-        let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        let mut driver = Driver::new();
         for nth in 0..TIMERS {
             let entry = Entry {
                 deadline: END - nth,
@@ -564,7 +563,7 @@ mod tests {
             index,
             mark: 1,
         };
-        let mut driver = Driver::new(AnyWheel::Hierarchical(Hierarchical::new()));
+        let mut driver = Driver::new();
         let soon = END / 2;
         assert!(driver.insert(entry(soon, 0)) || driver.make_room(entry(soon, 0), &All));
         let mut index = 1;

@@ -63,7 +63,7 @@ impl Deferred {
 
     /// Inserts all of them.
     #[inline]
-    pub(super) fn insert(&mut self, wheel: &mut impl Wheel) {
+    pub(super) fn insert(&mut self, wheel: &mut Wheel) {
         if !self.entries.is_empty() {
             self.insert_some(wheel);
         }
@@ -71,7 +71,7 @@ impl Deferred {
 
     #[cold]
     #[inline(never)]
-    fn insert_some(&mut self, wheel: &mut impl Wheel) {
+    fn insert_some(&mut self, wheel: &mut Wheel) {
         self.entries.drain(..).for_each(|entry| wheel.insert(entry));
         // What one turn with very many of them took goes back.
         if self.entries.capacity() > ZOMBIE_FLOOR as usize {
@@ -94,7 +94,7 @@ impl Deferred {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
-    use crate::wheel::Hierarchical;
+    use crate::wheel::Wheel;
 
     #[test]
     fn only_the_memory_of_very_many_goes_back() {
@@ -107,7 +107,7 @@ mod tests {
                     mark: 0,
                 });
             }
-            let mut wheel = Hierarchical::new();
+            let mut wheel = Wheel::new();
             deferred.insert(&mut wheel);
             assert_eq!(wheel.len() as u64, count);
             assert_eq!(deferred.entries.capacity() > 0, stays, "{count} entries");

@@ -20,7 +20,6 @@ use crate::sync::lock::Mutex;
 use crate::time::{TickRate, TimeSource};
 use crate::types::error::MAX_SHARDS;
 use crate::types::{BuildError, Expired};
-use crate::wheel::AnyWheel;
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -171,7 +170,6 @@ impl Builder {
         let wake_batch = if are_wakers { WAKE_BATCH } else { 0 };
         let (mut handles, mut berths) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
         for (shard, core) in cores.into_iter().enumerate() {
-            let wheel = AnyWheel::new(self.settings.wheel)?;
             let waker = Arc::new(TurnWaker::default());
             let wakes = Arc::clone(&waker);
             let wake = move || wakes.wake();
@@ -181,7 +179,7 @@ impl Builder {
             } else {
                 Owner::without_membarrier
             };
-            let owner = owner(shard as u16, wheel, limit.clone(), Box::new(wake));
+            let owner = owner(shard as u16, limit.clone(), Box::new(wake));
             // It is there until it is dropped.
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else {
                 continue;

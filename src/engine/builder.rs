@@ -6,7 +6,7 @@ use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
 use crate::settings::Settings;
 use crate::time::Clock;
-use crate::types::{Budget, WheelKind};
+use crate::types::Budget;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,11 +32,10 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Budget, Builder, Drive, IdleStrategy, ManualClock, Pinning, Routing, WheelKind};
+/// use tickwheel::{Budget, Builder, Drive, IdleStrategy, ManualClock, Pinning, Routing};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let production = Builder::new()
-///     .wheel(WheelKind::Hierarchical)
 ///     .pinning(Pinning::Off)
 ///     .idle(IdleStrategy::SpinThenPark { spin: Duration::from_micros(20) })
 ///     .thread_name("timeouts")
@@ -76,8 +75,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Creates a builder with all defaults: one shard per available core, 1 ms ticks, the hierarchical wheel, no
-    /// limit on pending timers, workers pinned and parking, the monotonic clock.
+    /// Creates a builder with all defaults: one shard per available core, 1 ms ticks, no limit on pending timers,
+    /// workers pinned and parking, the monotonic clock.
     pub fn new() -> Self {
         Self {
             settings: Settings::default(),
@@ -95,12 +94,6 @@ impl Builder {
     /// Sets the length of a tick, 1 us to 1 h. Default: 1 ms. See [`Settings::tick`].
     pub fn tick(mut self, tick: Duration) -> Self {
         self.settings = self.settings.tick(tick);
-        self
-    }
-
-    /// Sets the kind of wheel. Default: hierarchical.
-    pub fn wheel(mut self, wheel: WheelKind) -> Self {
-        self.settings = self.settings.wheel(wheel);
         self
     }
 

@@ -5,7 +5,6 @@ use crate::contain::{self, Contained};
 use crate::settings::Settings;
 use crate::shard::{Limit, Owner};
 use crate::types::BuildError;
-use crate::wheel::AnyWheel;
 #[cfg(feature = "mio")]
 use std::io;
 use std::sync::Arc;
@@ -26,7 +25,6 @@ impl Settings {
     ) -> Result<EventLoopTimer<T>, BuildError> {
         // Checked first: a poll that has given its one waker away has no other for the corrected call.
         self.check()?;
-        AnyWheel::new(self.wheel)?;
         // With debug assertions `mio` panics on a poll that has, or had, a waker.
         let made = contain::call(|| mio::Waker::new(registry, token));
         match made.unwrap_or_else(|message| Err(io::Error::other(message))) {
@@ -102,11 +100,10 @@ impl Settings {
     fn build_loop<T: Send + 'static>(self, waker: Waker) -> Result<EventLoopTimer<T>, BuildError> {
         let rate = self.check()?;
         let limit = self.max_pending.map(|max| Arc::new(Limit::new(max)));
-        let wheel = AnyWheel::new(self.wheel)?;
         // The remotes do not keep the waker: a loop that is gone takes it with it, and needs none.
         let weak = Arc::downgrade(&waker);
         let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());
-        let owner = Owner::new(0, wheel, limit, Box::new(wake_owner));
+        let owner = Owner::new(0, limit, Box::new(wake_owner));
         Ok(EventLoopTimer::new(owner, rate, self, waker))
     }
 }

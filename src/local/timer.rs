@@ -10,7 +10,7 @@ use crate::time::{
 use crate::types::{
     Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Scheduled,
 };
-use crate::wheel::{AnyWheel, Entry, no_memory};
+use crate::wheel::{Entry, no_memory};
 use core::time::Duration;
 
 /// A timer of one thread: no atomics, no locks, and no clock of its own.
@@ -102,7 +102,7 @@ impl Settings {
         let mut timer = LocalTimer {
             rate: self.check()?,
             table: Table::new(self.max_pending),
-            driver: Driver::new(AnyWheel::new(self.wheel)?),
+            driver: Driver::new(),
             budget: self.budget,
             slack: self.slack,
             zombies_since_check: 0,

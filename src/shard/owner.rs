@@ -18,7 +18,7 @@ use crate::sync::atomic::{Ordering, fence};
 use crate::sync::references;
 use crate::time::Repeat;
 use crate::types::{Budget, Key, ScheduleError, Scheduled};
-use crate::wheel::{AnyWheel, Entry, no_memory};
+use crate::wheel::{Entry, no_memory};
 use std::sync::Arc;
 
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has inserted. Then a
@@ -61,29 +61,22 @@ pub(crate) struct Owner<T> {
 
 impl<T> Owner<T> {
     /// Creates a shard: the owner's half, which leads to the other one.
-    pub(crate) fn new(
-        id: u16,
-        wheel: AnyWheel,
-        limit: Option<Arc<Limit>>,
-        wake_owner: WakeOwner,
-    ) -> Self {
-        Self::with(WakeState::new(), id, wheel, limit, wake_owner)
+    pub(crate) fn new(id: u16, limit: Option<Arc<Limit>>, wake_owner: WakeOwner) -> Self {
+        Self::with(WakeState::new(), id, limit, wake_owner)
     }
 
     /// Like [`new`](Self::new); whatever the system can do, each producer executes its fences itself.
     pub(crate) fn without_membarrier(
         id: u16,
-        wheel: AnyWheel,
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
     ) -> Self {
-        Self::with(WakeState::fenced(), id, wheel, limit, wake_owner)
+        Self::with(WakeState::fenced(), id, limit, wake_owner)
     }
 
     fn with(
         wake_state: WakeState,
         id: u16,
-        wheel: AnyWheel,
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
     ) -> Self {
@@ -93,7 +86,7 @@ impl<T> Owner<T> {
         Self {
             handle: Arc::new(handle),
             reader,
-            driver: expect_many(Driver::new(wheel)),
+            driver: expect_many(Driver::new()),
             draining: false,
             inserted: 0,
             turn_requested: false,

@@ -418,14 +418,12 @@ impl<T> TimerStore for Producer<'_, T> {
 mod tests {
     use super::{ShardHandle, pack, unpack};
     use crate::shard::Owner;
-    use crate::wheel::{AnyWheel, Hierarchical};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, OnceLock, Weak};
 
     /// An owner that sleeps, for as long as nobody wakes it.
     fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
-        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let owner = Owner::new(0, wheel, None, Box::new(wake));
+        let owner = Owner::new(0, None, Box::new(wake));
         assert!(owner.begin_sleep(u64::MAX), "nothing is due");
         owner
     }

@@ -18,8 +18,6 @@ use crate::sync::exclusive::Exclusive;
 
 /// The most shards: more than any machine has cores for, and far inside the 16 bits of a key.
 pub(crate) const MAX_SHARDS: usize = 1024;
-/// The most buckets of a hashed wheel: 1 MiB of them.
-pub(crate) const MAX_BUCKETS: usize = 1 << 16;
 
 /// Why an engine could not be built. Nothing was started and nothing is left behind.
 ///
@@ -43,11 +41,6 @@ pub enum BuildError {
     ShardsOutOfRange {
         /// The number asked for.
         shards: usize,
-    },
-    /// A hashed wheel's number of buckets is not within 1 and 65 536.
-    BucketsOutOfRange {
-        /// The number asked for.
-        buckets: usize,
     },
     /// `max_pending` is zero, so that nothing could ever be scheduled.
     ZeroMaxPending,
@@ -102,9 +95,6 @@ error_texts! { BuildError, source = Self::behind;
         "tick is {tick:?}; choose 1us to 1h, e.g. Duration::from_millis(1)",
     Self::ShardsOutOfRange { shards } =>
         "shards is {shards}; choose 1 to {MAX_SHARDS}, or leave Builder::shards out for one per available core",
-    Self::BucketsOutOfRange { buckets } =>
-        "buckets is {buckets}; choose 1 to {MAX_BUCKETS} (rounded up to a power of two), e.g. \
-         WheelKind::Hashed {{ buckets: 512 }}, or WheelKind::Hierarchical, which needs no choice",
     Self::ZeroMaxPending =>
         "max_pending is 0; choose at least 1, or leave max_pending out for no limit",
     Self::ZeroBudget { which } => "budget.{which} is 0; choose at least 1, or leave the budget out",

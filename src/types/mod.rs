@@ -9,7 +9,6 @@
 //! | `expired` | [`Expired`], [`Unfired`]: a timer at its end |
 //! | `recurring` | [`Recurring`]: what a periodic timer may carry |
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
-//! | `wheel_kind` | [`WheelKind`] |
 //! | `engine_error` | [`StartError`], [`StopError`], [`TurnError`] |
 //! | `error` | [`BuildError`], [`ScheduleError`] |
 //! | `system` | `SystemError`: the operating system's reason, kept in these |
@@ -23,12 +22,11 @@ mod recurring;
 #[cfg(feature = "std")]
 mod system;
 mod turn;
-mod wheel_kind;
 
 pub use answer::{Cancel, Reschedule};
 pub use engine_error::{StartError, StopError, TurnError};
+pub(crate) use error::Scheduled;
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
-pub(crate) use error::{MAX_BUCKETS, Scheduled};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
 pub use key::{Key, RawKey};
@@ -36,4 +34,3 @@ pub use recurring::Recurring;
 #[cfg(feature = "std")]
 pub use system::SystemError;
 pub use turn::{Budget, Polled};
-pub use wheel_kind::WheelKind;

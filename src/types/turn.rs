@@ -11,7 +11,7 @@
 /// at which a timer is due, at most `fire` + 49 152 timers are called before it, however many are due in one earlier
 /// tick. A timer of the crowded tick itself has the same bound if it was scheduled within the last 64 ticks; older ones
 /// wait for those that were scheduled before them. Several crowded ticks count one by one. A
-/// [`FixedTimer`](crate::FixedTimer) and a [hashed](crate::WheelKind::Hashed) wheel have no such bound.
+/// [`FixedTimer`](crate::FixedTimer) has no such bound.
 ///
 /// ```
 /// use std::time::Duration;

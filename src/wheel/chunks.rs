@@ -12,13 +12,16 @@
 //! One owner, no sharing: everything takes `&mut self`.
 
 use super::Entry;
-use super::contract::no_memory;
 use crate::sync::piece::Piece;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-/// Chunks of one segment, the step by which a wheel's memory grows and shrinks: 64 KiB where a chunk
-/// has 31 entries.
+/// Entries of one chunk. There are few buckets and each holds much, so chunks are long: 31 beat 15
+/// by a fifth and 7 by a half in sweeps and cascades of a million timers; 63 gain a little more there but
+/// double what a small wheel touches. At most 63, because a pass speaks of them by the bits of a word.
+pub(super) const CHUNK_ENTRIES: usize = 31;
+
+/// Chunks of one segment, the step by which a wheel's memory grows and shrinks: 64 KiB.
 const SEGMENT_CHUNKS: usize = 1 << SEGMENT_BITS;
 const SEGMENT_BITS: u32 = 7;
 
@@ -28,23 +31,23 @@ const RESERVE_CHUNKS: usize = 8 * SEGMENT_CHUNKS;
 /// No chunk. Its segment number is past every segment that can exist, see `Chunks::grow`.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// An array of `N` entries, at most 63 because a pass speaks of them by the bits of a word.
+/// An array of entries.
 ///
-/// The header comes first, so that a chunk with few entries touches one cache line. `N` is one less
-/// than a power of two, so that header and entries fill whole lines.
+/// The header comes first, so that a chunk with few entries touches one cache line. Header and entries fill whole
+/// lines.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Chunk<const N: usize> {
+pub(super) struct Chunk {
     /// The next chunk of the chain, or of the segment's free list.
     pub(super) next: u32,
     pub(super) len: u32,
-    pub(super) entries: [Entry; N],
+    pub(super) entries: [Entry; CHUNK_ENTRIES],
 }
 
-impl<const N: usize> Chunk<N> {
+impl Chunk {
     const EMPTY: Self = {
-        assert!(N < 64 && (N + 1).is_power_of_two());
-        assert!(size_of::<Self>() == (N + 1) * size_of::<Entry>());
+        assert!(CHUNK_ENTRIES < 64 && (CHUNK_ENTRIES + 1).is_power_of_two());
+        assert!(size_of::<Self>() == (CHUNK_ENTRIES + 1) * size_of::<Entry>());
         Self {
             next: NIL,
             len: 0,
@@ -52,7 +55,7 @@ impl<const N: usize> Chunk<N> {
                 deadline: 0,
                 index: 0,
                 mark: 0,
-            }; N],
+            }; CHUNK_ENTRIES],
         }
     };
 
@@ -65,7 +68,7 @@ impl<const N: usize> Chunk<N> {
     /// Appends as many of `more` as fit and says how many that were.
     pub(super) fn append(&mut self, more: &[Entry]) -> usize {
         let len = self.len as usize;
-        let fitting = more.len().min(N - len);
+        let fitting = more.len().min(CHUNK_ENTRIES - len);
         self.entries[len..len + fitting].copy_from_slice(&more[..fitting]);
         self.len += fitting as u32;
         fitting
@@ -103,25 +106,25 @@ impl Bucket {
 }
 
 /// One segment of the pool.
-struct Segment<const N: usize> {
+struct Segment {
     /// `None` once the segment went back to the system; its number is reused later.
-    chunks: Option<Piece<[Chunk<N>; SEGMENT_CHUNKS]>>,
+    chunks: Option<Piece<[Chunk; SEGMENT_CHUNKS]>>,
     /// First free chunk, as an index inside the segment; meaningless while `free` is 0.
     free_head: u32,
     free: u32,
 }
 
-/// The pool of chunks that all buckets of one wheel share; `N` entries per chunk.
+/// The pool of chunks that all buckets of a wheel share.
 #[derive(Default)]
-pub(super) struct Chunks<const N: usize> {
-    segments: Vec<Segment<N>>,
+pub(super) struct Chunks {
+    segments: Vec<Segment>,
     /// Segments with a free chunk.
     with_room: BitSet,
     used: usize,
     free: usize,
 }
 
-impl<const N: usize> Chunks<N> {
+impl Chunks {
     /// Chunks that lie in some chain.
     #[cfg(test)]
     pub(super) fn used(&self) -> usize {
@@ -130,16 +133,8 @@ impl<const N: usize> Chunks<N> {
 
     /// Returns the bytes that the pool holds, used or not.
     pub(super) fn held_bytes(&self) -> usize {
-        (self.used + self.free) * size_of::<Chunk<N>>()
-            + self.segments.capacity() * size_of::<Segment<N>>()
-    }
-
-    /// Appends `entry` to `bucket`. Ends the process if there is no memory, because no caller could be told.
-    #[inline(always)]
-    pub(super) fn push(&mut self, bucket: &mut Bucket, entry: Entry) {
-        if !self.try_push(bucket, entry) {
-            no_memory();
-        }
+        (self.used + self.free) * size_of::<Chunk>()
+            + self.segments.capacity() * size_of::<Segment>()
     }
 
     /// Appends `entry` to `bucket`; false if there is no memory for it. O(1); allocates only when the pool has no free
@@ -216,7 +211,7 @@ impl<const N: usize> Chunks<N> {
     }
 
     fn has_room(&self, id: u32, entries: u32) -> bool {
-        (self.chunk(id).len + entries) as usize <= N
+        (self.chunk(id).len + entries) as usize <= CHUNK_ENTRIES
     }
 
     /// Takes the first chunk out as it is, as a bucket of its own, if it is full and all of its entries are due at the
@@ -228,7 +223,9 @@ impl<const N: usize> Chunks<N> {
         let head = bucket.head;
         let chunk = self.chunk_mut(head);
         let tick = chunk.entries[0].deadline;
-        if chunk.entries().len() < N || chunk.entries.iter().any(|entry| entry.deadline != tick) {
+        if chunk.entries().len() < CHUNK_ENTRIES
+            || chunk.entries.iter().any(|entry| entry.deadline != tick)
+        {
             return None;
         }
         bucket.head = core::mem::replace(&mut chunk.next, NIL);
@@ -248,7 +245,7 @@ impl<const N: usize> Chunks<N> {
     /// Removes the first chunk of `bucket` and returns a copy of it.
     ///
     /// The bucket's `min` stays as it is until the bucket is empty.
-    pub(super) fn pop(&mut self, bucket: &mut Bucket) -> Option<Chunk<N>> {
+    pub(super) fn pop(&mut self, bucket: &mut Bucket) -> Option<Chunk> {
         if bucket.is_empty() {
             return None;
         }
@@ -292,7 +289,7 @@ impl<const N: usize> Chunks<N> {
         }
     }
 
-    pub(super) fn chunk(&self, id: u32) -> &Chunk<N> {
+    pub(super) fn chunk(&self, id: u32) -> &Chunk {
         let segment = &self.segments[(id >> SEGMENT_BITS) as usize];
         let chunks = segment
             .chunks
@@ -301,7 +298,7 @@ impl<const N: usize> Chunks<N> {
         &chunks[id as usize % SEGMENT_CHUNKS]
     }
 
-    pub(super) fn chunk_mut(&mut self, id: u32) -> &mut Chunk<N> {
+    pub(super) fn chunk_mut(&mut self, id: u32) -> &mut Chunk {
         let segment = &mut self.segments[(id >> SEGMENT_BITS) as usize];
         let chunks = segment
             .chunks
@@ -356,7 +353,7 @@ impl<const N: usize> Chunks<N> {
     /// Adds the memory of one segment and returns its number; `None` if there is none.
     #[cold]
     fn grow(&mut self) -> Option<usize> {
-        let is_vacant = |segment: &Segment<N>| segment.chunks.is_none();
+        let is_vacant = |segment: &Segment| segment.chunks.is_none();
         let vacant = self.segments.iter().position(is_vacant);
         let number = vacant.unwrap_or(self.segments.len());
         // 2^32 chunks are half a tebibyte at least; the last segment number stays unused because `NIL` names it.

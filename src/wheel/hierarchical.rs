@@ -1,4 +1,4 @@
-//! The hierarchical wheel: rings of buckets, each ring as coarse as all of the one below is long.
+//! The wheel: rings of buckets, each ring as coarse as all of the one below is long.
 //!
 //! A deadline is read as a row of digits, one per ring. An entry lies in the ring of the highest digit in which its
 //! deadline differs from `base`, in the bucket that this digit names (scheme 7 of Varghese and Lauck; the search by
@@ -21,20 +21,16 @@
 //!   `base` is the tick before that start until the bucket is empty, so a new entry in its range is
 //!   appended to the rest of the bucket and stays behind older entries of the same tick.
 
-mod rings;
-
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::size_of;
 use core::num::NonZero;
 
+use super::Entry;
 use super::chunks::{Bucket, Chunks};
-use super::contract::no_memory;
-use super::sweep::{BURST, RunLimiter, Sweepable, Sweeper};
-use super::{DeadMask, Entry, Sweep, Wheel};
-use rings::{
-    BUCKETS, Place, RECENT_BUCKETS, Rings, bucket_of, is_tick, position_of, recent_bucket_of,
-};
+use super::entry::no_memory;
+use super::rings::{Place, RECENT_BUCKETS, Rings, bucket_of, is_tick, recent_bucket_of};
+use super::sweep::{BACKLOG, BURST, OVERDUE, RunLimiter, Sweeper, position_of};
 
 /// Entries that an advance may move to lower rings per entry of its budget: a move costs little beside a firing.
 const MOVES_PER_YIELD: usize = 4;
@@ -49,44 +45,34 @@ const RECENT_TICKS: u64 = RECENT_BUCKETS as u64;
 /// Moves that a chunk counts for which moves as it is: all of it is read.
 const MOVES_PER_CHUNK: usize = 4;
 
-/// Entries of one chunk. There are few buckets and each holds much, so chunks are long: 31 beat 15
-/// by a fifth and 7 by a half in sweeps and cascades of a million timers; 63 gain a little more there but
-/// double what a small wheel touches.
-const CHUNK_ENTRIES: usize = 31;
-type Pool = Chunks<CHUNK_ENTRIES>;
-
-/// The sweep's positions after those of the rings.
-const OVERDUE: usize = BUCKETS;
-const BACKLOG: usize = OVERDUE + 1;
-
-/// Rings of growing span: any delay from one tick to `u64::MAX` ticks, exact to the tick.
+/// A set of entries ordered by deadline, with a hand that only moves forward: any delay from one tick to `u64::MAX` ticks, exact to the tick.
 ///
 /// Inserting and finding the next deadline are O(1); every entry moves to a lower ring at most nine
 /// times in its life, in practice once.
-pub struct Hierarchical {
+pub struct Wheel {
     hand: u64,
     base: u64,
-    cascading: Option<Place>,
-    len: usize,
-    rings: Box<Rings>,
-    overdue: Bucket,
+    pub(super) cascading: Option<Place>,
+    pub(super) len: usize,
+    pub(super) rings: Box<Rings>,
+    pub(super) overdue: Bucket,
     /// Entries set aside.
-    backlog: Bucket,
+    pub(super) backlog: Bucket,
     /// Overdue entries that came while the hand stood still.
     overdue_row: RunLimiter,
     /// Entries of one tick that came from the lowest ring, or from that of the recent ones.
     tick_row: RunLimiter,
-    chunks: Pool,
-    sweeper: Sweeper,
+    pub(super) chunks: Chunks,
+    pub(super) sweeper: Sweeper,
 }
 
-impl Default for Hierarchical {
+impl Default for Wheel {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Hierarchical {
+impl Wheel {
     /// Creates an empty wheel whose hand is at tick 0.
     #[must_use]
     pub fn new() -> Self {
@@ -115,8 +101,147 @@ impl Hierarchical {
 
     /// Takes the memory of the first chunks; false if there is none.
     #[cfg(feature = "threads")]
-    pub(super) fn reserve_first(&mut self) -> bool {
+    pub(crate) fn reserve_first(&mut self) -> bool {
         self.chunks.reserve_first()
+    }
+
+    /// Inserts an entry. O(1); allocates only while the wheel grows beyond what it held before. False if there is no
+    /// memory for that: then the wheel is as it was.
+    ///
+    /// A deadline at or before the hand is *overdue*: the next [`advance`](Self::advance) yields
+    /// overdue entries first, in the order in which they were inserted.
+    // Inlined all the way: a caller that passes an entry through memory writes it in parts and reads it back as a whole,
+    // and that stall doubles the cost of an insert.
+    #[inline(always)]
+    #[must_use = "an entry that is not inserted is lost"]
+    pub fn try_insert(&mut self, entry: Entry) -> bool {
+        self.len += 1;
+        if entry.deadline <= self.hand {
+            return self.chunks.try_push(&mut self.overdue, entry) || self.not_inserted();
+        }
+        // One push for both kinds: what is inlined here is inlined into every schedule.
+        let is_recent = entry.deadline - self.hand <= RECENT_TICKS;
+        let bucket = if is_recent {
+            recent_bucket_of(entry.deadline)
+        } else {
+            bucket_of(self.base, entry.deadline)
+        };
+        self.rings.try_push(bucket, &mut self.chunks, entry) || self.not_inserted()
+    }
+
+    /// Takes an entry out of the count, because there was no memory for it.
+    #[cold]
+    #[inline(never)]
+    fn not_inserted(&mut self) -> bool {
+        self.len -= 1;
+        false
+    }
+
+    /// Like [`try_insert`](Self::try_insert), but ends the process if there is no memory.
+    #[inline(always)]
+    pub fn insert(&mut self, entry: Entry) {
+        if !self.try_insert(entry) {
+            no_memory();
+        }
+    }
+
+    /// Returns the earliest deadline of all entries, `None` when there are none. O(1).
+    ///
+    /// Exact as long as no sweep has removed an entry; after that it may be earlier than the
+    /// earliest entry (never later) until the sweep has finished the bucket of the removed one. It is at or
+    /// before the hand while overdue entries or a backlog wait, and at or before `to` while an advance to
+    /// `to` is unfinished.
+    #[inline]
+    #[must_use]
+    pub fn earliest(&self) -> Option<u64> {
+        let aside = self
+            .overdue
+            .earliest()
+            .into_iter()
+            .chain(self.backlog.earliest());
+        let in_time = self
+            .next_recent()
+            .into_iter()
+            .chain(self.next_of_rings(self.rings.first(self.base)));
+        aside.chain(in_time).min()
+    }
+
+    /// Moves the hand towards `to` and appends the entries that are due by then to `due`: overdue
+    /// ones first, then by deadline, and in the order of their insertion within one tick.
+    ///
+    /// At most `budget` entries are appended, and inserting work is bounded by a multiple of the
+    /// budget. A `to` before the hand yields overdue entries only. The hand never passes a tick that
+    /// has not been yielded completely, so an entry inserted for that tick meanwhile still comes
+    /// last in it. With nothing due the cost is O(1) for any distance; otherwise it depends on
+    /// the entries yielded and moved, never on the number of ticks passed.
+    ///
+    /// Neither a tick nor overdue entries keep what is due after them waiting for long: when [`BURST`] of
+    /// one tick have come, the rest of them is set aside, and when as many overdue ones have come while the hand stood
+    /// still, those that are left are, and all further ones until it moves.
+    ///
+    /// Answers whether the budget ran out: then entries due at `to` remain, besides those that were set aside, and the
+    /// call is to be made again.
+    #[must_use = "an advance that ran out of budget has to be called again"]
+    pub fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
+        let mut left = budget;
+        if !self.overdue.is_empty() {
+            left -= self.yield_overdue(left, due);
+        }
+        let mut more = !self.overdue.is_empty();
+        if !more && to >= self.hand {
+            let mut moves = budget
+                .saturating_mul(MOVES_PER_YIELD)
+                .saturating_add(MOVES_AT_LEAST);
+            more = self.advance_rings(to, &mut left, &mut moves, due);
+        }
+        self.len -= budget - left;
+        more
+    }
+
+    /// Appends up to `limit` of the entries that were set aside to `due`; those of one tick come in the order of their
+    /// insertion.
+    pub fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
+        let Self {
+            chunks,
+            backlog,
+            sweeper,
+            len,
+            ..
+        } = self;
+        *len -= chunks.take(backlog, limit, due, |chunk| {
+            sweeper.released(BACKLOG, chunk)
+        });
+    }
+
+    /// Returns whether there are entries that were set aside.
+    #[inline]
+    #[must_use]
+    pub fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// Returns the number of entries inserted, dead ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether no entry is inserted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the last tick of which every entry has been yielded; 0 at first.
+    #[must_use]
+    pub fn hand(&self) -> u64 {
+        self.hand
+    }
+
+    /// Returns the memory that the wheel holds, in bytes, its reserves included.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        size_of::<Self>() + size_of::<Rings>() + self.chunks.held_bytes()
     }
 
     /// Returns the tick of the earliest recent entry.
@@ -142,7 +267,7 @@ impl Hierarchical {
 
     /// Inserts an entry that is due at or after `base` into the rings anchored there.
     #[inline(always)]
-    fn insert(&mut self, base: u64, entry: Entry) {
+    fn insert_in_rings(&mut self, base: u64, entry: Entry) {
         if !self
             .rings
             .try_push(bucket_of(base, entry.deadline), &mut self.chunks, entry)
@@ -163,7 +288,7 @@ impl Hierarchical {
                 MOVES_PER_CHUNK
             } else if let Some(chunk) = self.chunks.pop(bucket) {
                 for entry in chunk.entries() {
-                    self.insert(from.start, *entry);
+                    self.insert_in_rings(from.start, *entry);
                 }
                 chunk.entries().len()
             } else {
@@ -284,102 +409,5 @@ impl Hierarchical {
                 self.cascading = Some(first);
             }
         }
-    }
-}
-
-impl Wheel for Hierarchical {
-    #[inline(always)]
-    fn try_insert(&mut self, entry: Entry) -> bool {
-        self.len += 1;
-        if entry.deadline <= self.hand {
-            return self.chunks.try_push(&mut self.overdue, entry) || self.not_filed();
-        }
-        // One push for both kinds: what is inlined here is inlined into every schedule.
-        let is_recent = entry.deadline - self.hand <= RECENT_TICKS;
-        let bucket = if is_recent {
-            recent_bucket_of(entry.deadline)
-        } else {
-            bucket_of(self.base, entry.deadline)
-        };
-        self.rings.try_push(bucket, &mut self.chunks, entry) || self.not_filed()
-    }
-
-    #[inline]
-    fn earliest(&self) -> Option<u64> {
-        let aside = self
-            .overdue
-            .earliest()
-            .into_iter()
-            .chain(self.backlog.earliest());
-        let in_time = self
-            .next_recent()
-            .into_iter()
-            .chain(self.next_of_rings(self.rings.first(self.base)));
-        aside.chain(in_time).min()
-    }
-
-    fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
-        let mut left = budget;
-        if !self.overdue.is_empty() {
-            left -= self.yield_overdue(left, due);
-        }
-        let mut more = !self.overdue.is_empty();
-        if !more && to >= self.hand {
-            let mut moves = budget
-                .saturating_mul(MOVES_PER_YIELD)
-                .saturating_add(MOVES_AT_LEAST);
-            more = self.advance_rings(to, &mut left, &mut moves, due);
-        }
-        self.len -= budget - left;
-        more
-    }
-
-    fn take_backlog(&mut self, limit: usize, due: &mut Vec<Entry>) {
-        let Self {
-            chunks,
-            backlog,
-            sweeper,
-            len,
-            ..
-        } = self;
-        *len -= chunks.take(backlog, limit, due, |chunk| {
-            sweeper.released(BACKLOG, chunk)
-        });
-    }
-
-    #[inline]
-    fn has_backlog(&self) -> bool {
-        !self.backlog.is_empty()
-    }
-
-    fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
-        let mut sweeper = self.sweeper;
-        let report = sweeper.run(self, budget, is_dead);
-        self.sweeper = sweeper;
-        self.len -= report.removed;
-        report
-    }
-
-    fn restart_sweep(&mut self) {
-        self.sweeper = Sweeper::START;
-    }
-
-    fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
-        self.sweeper = Sweeper::START;
-        self.drain(f);
-        self.len = 0;
-        self.cascading = None;
-    }
-
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn hand(&self) -> u64 {
-        self.hand
-    }
-
-    fn held_bytes(&self) -> usize {
-        size_of::<Self>() + size_of::<Rings>() + self.chunks.held_bytes()
     }
 }

@@ -1,6 +1,6 @@
-//! Wheels: where a shard's owner keeps the deadlines of its timers.
+//! The wheel: where a shard's owner keeps the deadlines of its timers.
 //!
-//! A wheel stores plain [`Entry`] values and gives them back in the order of their deadlines. It is
+//! It stores plain [`Entry`] values and gives them back in the order of their deadlines. It is
 //! pure: no atomics, no threads, no clock, no `unsafe`. Time is the argument of [`Wheel::advance`],
 //! in ticks counted from the engine's origin. One owner uses it through `&mut self`; it is `Send`.
 //!
@@ -14,30 +14,26 @@
 //! sweep ---> bucket by bucket, chunk by chunk ----------> dead entries dropped, the rest packed
 //! ```
 //!
-//! Both kinds follow "Hashed and Hierarchical Timing Wheels" by Varghese and Lauck (SOSP 1987,
-//! IEEE/ACM Transactions on Networking 1997): their schemes 6 (hashed) and 7 (hierarchical).
+//! It follows "Hashed and Hierarchical Timing Wheels" by Varghese and Lauck (SOSP 1987,
+//! IEEE/ACM Transactions on Networking 1997): their scheme 7.
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `contract` | [`Wheel`], the trait; [`Entry`] |
+//! | `entry` | [`Entry`], what a wheel stores |
 //! | `chunks` | pooled memory of entries, bucket chains |
 //! | `pass` | filtering one bucket, a chunk at a time |
 //! | `sweep` | the cursor that goes round all buckets and drops the dead; how many entries of a tick come in a row |
-//! | `hierarchical` | rings of growing span; the default |
-//! | `hashed` | one power-of-two ring with rounds |
-//! | `any` | one of the two, chosen when a timer is built |
+//! | `rings` | the buckets in one row, with a bit each |
+//! | `hierarchical` | [`Wheel`]: insert, and advance from ring to ring |
 
-mod any;
 mod chunks;
-mod contract;
-mod hashed;
+mod entry;
 mod hierarchical;
 mod pass;
+mod rings;
 mod sweep;
 
-pub use any::AnyWheel;
-pub(crate) use contract::no_memory;
-pub use contract::{DeadMask, Entry, Sweep, Wheel};
-pub use hashed::Hashed;
-pub use hierarchical::Hierarchical;
+pub(crate) use entry::no_memory;
+pub use entry::{DeadMask, Entry, Sweep};
+pub use hierarchical::Wheel;
 pub use sweep::BURST;

@@ -1,13 +1,12 @@
-//! The pass: how some entries leave a bucket while the rest keeps its order.
+//! The pass: how the dead leave a bucket while the rest keeps its order.
 //!
-//! Sweeping the dead and picking the due out of a hashed bucket are the same work: look at every
-//! entry, remove some, pack the rest. A pass does it one chunk at a time and keeps its place, so that
-//! a long bucket is gone through within many turns.
+//! A pass goes through a bucket one chunk at a time and keeps its place, so that a long bucket is gone through within
+//! many turns.
 
-use super::Sweep;
-use super::chunks::{Bucket, Chunks, NIL};
+use super::chunks::{Bucket, CHUNK_ENTRIES, Chunks, NIL};
+use super::{DeadMask, Sweep};
 
-/// A pass through one bucket that removes some entries and packs the rest, a chunk at a time.
+/// A pass through one bucket that removes the dead and packs the rest, a chunk at a time.
 ///
 /// Between two steps the chain is whole and may grow at its tail; code that removes entries in another
 /// way has to start the pass anew, because `packed` may then name a chunk of another bucket.
@@ -31,17 +30,15 @@ impl Pass {
     }
 
     /// Goes through one chunk. The cycle is done when the whole bucket has been gone through; its `min` is exact then.
-    /// `remove` is told its number and returns a mask whose bit `n` removes entry `n`;
-    /// it may push to other buckets of the pool meanwhile.
     ///
     /// Where timers are cancelled in the order in which they were scheduled, most chunks are all dead or all
     /// alive; neither kind is copied. A full chunk that loses nothing stays as it is even if the one before has
     /// room, so at least every other chunk of a bucket is full after a pass.
-    pub(super) fn step<const N: usize>(
+    pub(super) fn step(
         &mut self,
-        chunks: &mut Chunks<N>,
+        chunks: &mut Chunks,
         bucket: &mut Bucket,
-        remove: impl FnOnce(&mut Chunks<N>, u32) -> u64,
+        is_dead: DeadMask<'_>,
     ) -> Sweep {
         let current = if self.packed == NIL {
             bucket.head
@@ -55,14 +52,14 @@ impl Pass {
                 cycle_done: self.finish(bucket),
             };
         }
-        let mask = remove(chunks, current);
         let chunk = chunks.chunk(current);
+        let mask = is_dead(chunk.entries());
         let (examined, next) = (chunk.len as usize, chunk.next);
         let all = u64::MAX >> (u64::BITS - chunk.len);
         let kept = if mask == all {
             self.unlink(chunks, bucket, current);
             0
-        } else if mask == 0 && examined == N {
+        } else if mask == 0 && examined == CHUNK_ENTRIES {
             let earliest = chunk.entries().iter().map(|entry| entry.deadline).min();
             self.min = self.min.min(earliest.unwrap_or(u64::MAX));
             self.packed = current;
@@ -80,13 +77,7 @@ impl Pass {
 
     /// Removes what `mask` says from a chunk, fills the packed chunk up with what is left, and leaves the rest in
     /// place; how many entries are left.
-    fn pack<const N: usize>(
-        &mut self,
-        chunks: &mut Chunks<N>,
-        bucket: &mut Bucket,
-        current: u32,
-        mask: u64,
-    ) -> usize {
+    fn pack(&mut self, chunks: &mut Chunks, bucket: &mut Bucket, current: u32, mask: u64) -> usize {
         let mut chunk = *chunks.chunk(current);
         let mut kept = 0;
         for place in 0..chunk.len as usize {
@@ -115,7 +106,7 @@ impl Pass {
     }
 
     /// Takes a chunk of which nothing is left out of the chain.
-    fn unlink<const N: usize>(&self, chunks: &mut Chunks<N>, bucket: &mut Bucket, current: u32) {
+    fn unlink(&self, chunks: &mut Chunks, bucket: &mut Bucket, current: u32) {
         let next = chunks.release(current);
         match self.packed {
             NIL => bucket.head = next,
@@ -138,37 +129,37 @@ impl Pass {
 mod tests {
     use super::*;
     use crate::wheel::Entry;
-    use crate::wheel::chunks::tests::{Small, all, entry};
+    use crate::wheel::chunks::tests::{all, entry};
 
     /// Chunks that lose nothing are not moved, and yet half of the room is used at least.
     #[test]
     fn full_chunks_stay_and_others_are_packed_together() {
+        const FULL: u64 = CHUNK_ENTRIES as u64;
+        // Of four chunks, how many of the first entries of each are dead.
         for (dead, chunks_left) in [
-            (0b000_011_000_011_u64, 4),
-            (0b011_011_011_011, 2),
-            (0b111_000_111_000, 2),
+            ([FULL - 1, 0, FULL - 1, 0], 4),
+            ([FULL - 1; 4], 1),
+            ([FULL / 2; 4], 3),
+            ([FULL, 0, FULL, 0], 2),
         ] {
-            let (mut chunks, mut bucket) = (Small::default(), Bucket::EMPTY);
-            (0..12).for_each(|n| chunks.push(&mut bucket, entry(n)));
-            let mut pass = Pass::START;
-            let mask = |entries: &[Entry]| {
-                let bit = |(place, entry): (usize, &Entry)| (dead >> entry.deadline & 1) << place;
+            let (mut chunks, mut bucket) = (Chunks::default(), Bucket::EMPTY);
+            (0..4 * FULL).for_each(|n| chunks.push(&mut bucket, entry(n)));
+            let is_dead = |n: u64| n % FULL < dead[(n / FULL) as usize];
+            let mask = &mut |entries: &[Entry]| {
+                let bit =
+                    |(place, entry): (usize, &Entry)| u64::from(is_dead(entry.deadline)) << place;
                 entries.iter().enumerate().map(bit).sum()
             };
-            while !pass
-                .step(&mut chunks, &mut bucket, |chunks, id| {
-                    mask(chunks.chunk(id).entries())
-                })
-                .cycle_done
-            {}
-            let kept: Vec<u64> = (0..12).filter(|n| dead >> n & 1 == 0).collect();
-            assert_eq!(chunks.used(), chunks_left, "{dead:b}");
+            let mut pass = Pass::START;
+            while !pass.step(&mut chunks, &mut bucket, mask).cycle_done {}
+            let kept: Vec<u64> = (0..4 * FULL).filter(|n| !is_dead(*n)).collect();
+            assert_eq!(chunks.used(), chunks_left, "{dead:?}");
             assert_eq!(bucket.earliest(), kept.first().copied());
-            chunks.push(&mut bucket, entry(12));
+            chunks.push(&mut bucket, entry(4 * FULL));
             assert!(
                 all(&mut chunks, &mut bucket)
                     .into_iter()
-                    .eq(kept.into_iter().chain([12]))
+                    .eq(kept.into_iter().chain([4 * FULL]))
             );
         }
     }

@@ -3,23 +3,23 @@
 //! A sweep removes dead entries, a bounded piece at a time.
 //!
 //! Cancelling a timer does not touch the wheel, so its entry stays behind as a zombie. The sweeper
-//! goes round the buckets of a wheel in positions that the wheel numbers itself, one chunk per step,
+//! goes round the buckets of a wheel in positions, one chunk per step,
 //! drops what its caller calls dead and packs what lives. It keeps its place between calls.
 //!
 //! Rules: while a [`Pass`] is open, only appends may happen to its bucket; code that takes entries out
 //! of a bucket calls [`Sweeper::disturb`] first, or [`Sweeper::released`] if it takes them from the front.
-//! A wheel that moves entries between buckets has to
-//! number its positions so that they only move towards positions that the cycle has yet to visit.
+//! Entries move between buckets only towards positions that the cycle has yet to visit.
 //!
 //! A tick with very many timers, a burst, does not keep those of later ticks waiting for all of them.
 //! Entries come tick by tick, and those that were overdue when they were inserted come first. A wheel counts how many
 //! of one kind have come in a row. When they are a [`BURST`], it sets what is left of them aside, a whole chain at
 //! once, and goes on with what is due after them. These entries are the *backlog*; the driver takes from it in turn
-//! ([`Wheel::take_backlog`](super::Wheel::take_backlog)).
+//! ([`Wheel::take_backlog`]).
 
 use super::chunks::{Bucket, Chunks};
 use super::pass::Pass;
-use super::{DeadMask, Entry, Sweep};
+use super::rings::BUCKETS;
+use super::{DeadMask, Entry, Sweep, Wheel};
 use alloc::vec::Vec;
 
 /// Where the sweep stands.
@@ -30,29 +30,17 @@ pub(super) struct Sweeper {
     pass: Option<Pass>,
 }
 
-/// A wheel as the sweeper sees it.
-pub(super) trait Sweepable<const N: usize> {
-    /// Returns the first position at or after `position` whose bucket holds entries.
-    fn occupied_from(&self, position: usize) -> Option<usize>;
-    /// Returns the bucket at a position, with the pool of its chunks.
-    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks<N>);
-    /// Returns whether another pass is under way in this bucket: the sweep waits there for a later call.
-    fn is_busy(&self, position: usize) -> bool;
-    /// Notes that a pass through the bucket has ended: its emptiness and its `min` may have changed.
-    fn update_occupancy(&mut self, position: usize);
+/// Positions of the sweep after those of the rings.
+pub(super) const OVERDUE: usize = BUCKETS;
+pub(super) const BACKLOG: usize = OVERDUE + 1;
 
-    /// Takes every entry out of all buckets.
-    fn drain(&mut self, f: &mut dyn FnMut(Entry)) {
-        while let Some(position) = self.occupied_from(0) {
-            let (bucket, chunks) = self.bucket_mut(position);
-            let popped = chunks.pop(bucket);
-            self.update_occupancy(position);
-            popped
-                .iter()
-                .flat_map(|chunk| chunk.entries())
-                .for_each(|entry| f(*entry));
-        }
-    }
+/// Returns the position of a bucket of the rings, and the bucket at a position.
+///
+/// Entries move to lower rings, so the sweep goes through the row of buckets from its end and nothing slips past it;
+/// from the lowest ring, the recent and the overdue ones they may go to the backlog, which is last.
+#[inline]
+pub(super) const fn position_of(bucket: usize) -> usize {
+    BUCKETS - 1 - bucket
 }
 
 impl Sweeper {
@@ -80,12 +68,7 @@ impl Sweeper {
 
     /// Examines about `budget` entries: it ends after the chunk that reaches the budget, and always
     /// at the end of a cycle.
-    pub(super) fn run<const N: usize, W: Sweepable<N>>(
-        &mut self,
-        wheel: &mut W,
-        budget: usize,
-        is_dead: DeadMask<'_>,
-    ) -> Sweep {
+    fn run(&mut self, wheel: &mut Wheel, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
         let mut report = Sweep {
             examined: 0,
             removed: 0,
@@ -103,14 +86,9 @@ impl Sweeper {
             // A bucket with an open pass holds entries: each way to empty it ends the pass as well.
             debug_assert!(self.pass.is_none() || position == self.position);
             self.position = position;
-            if wheel.is_busy(position) {
-                break;
-            }
             let mut pass = self.pass.unwrap_or(Pass::START);
             let (bucket, chunks) = wheel.bucket_mut(position);
-            let step = pass.step(chunks, bucket, |chunks, id| {
-                is_dead(chunks.chunk(id).entries())
-            });
+            let step = pass.step(chunks, bucket, is_dead);
             report.examined += step.examined;
             report.removed += step.removed;
             self.pass = Some(pass);
@@ -123,6 +101,85 @@ impl Sweeper {
             }
         }
         report
+    }
+}
+
+impl Wheel {
+    /// Examines about `budget` entries (one batch more at most), continuing where the last call
+    /// ended, and drops those that `is_dead` marks.
+    ///
+    /// Once a call has reported `cycle_done`, the calls up to and including the next one that
+    /// reports it see every entry that was present at their start and has neither come due nor
+    /// belongs to an unfinished advance. The order of what remains does not change.
+    pub fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
+        let mut sweeper = self.sweeper;
+        let report = sweeper.run(self, budget, is_dead);
+        self.sweeper = sweeper;
+        self.len -= report.removed;
+        report
+    }
+
+    /// Sweeps like [`sweep_batches`](Self::sweep_batches), with a question per entry.
+    pub fn sweep(&mut self, budget: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> Sweep {
+        self.sweep_batches(budget, &mut |entries| {
+            let dead = |(place, entry): (usize, &Entry)| u64::from(is_dead(*entry)) << place;
+            entries
+                .iter()
+                .enumerate()
+                .map(dead)
+                .fold(0, |mask, bit| mask | bit)
+        })
+    }
+
+    /// Lets the next sweep begin with a whole cycle.
+    pub fn restart_sweep(&mut self) {
+        self.sweeper = Sweeper::START;
+    }
+
+    /// Takes every entry out, in no particular order. The hand stays where it is.
+    pub fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
+        self.sweeper = Sweeper::START;
+        while let Some(position) = self.occupied_from(0) {
+            let (bucket, chunks) = self.bucket_mut(position);
+            let popped = chunks.pop(bucket);
+            self.update_occupancy(position);
+            popped
+                .iter()
+                .flat_map(|chunk| chunk.entries())
+                .for_each(|entry| f(*entry));
+        }
+        self.len = 0;
+        self.cascading = None;
+    }
+
+    /// Returns the first position at or after `position` whose bucket holds entries.
+    fn occupied_from(&self, position: usize) -> Option<usize> {
+        if position < OVERDUE {
+            if let Some(bucket) = self.rings.last_to(position_of(position)) {
+                return Some(position_of(bucket));
+            }
+        }
+        if position <= OVERDUE && !self.overdue.is_empty() {
+            return Some(OVERDUE);
+        }
+        (position <= BACKLOG && !self.backlog.is_empty()).then_some(BACKLOG)
+    }
+
+    /// Returns the bucket at a position, with the pool of its chunks.
+    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks) {
+        let bucket = match position {
+            OVERDUE => &mut self.overdue,
+            BACKLOG => &mut self.backlog,
+            _ => &mut self.rings.buckets[position_of(position)],
+        };
+        (bucket, &mut self.chunks)
+    }
+
+    /// Notes that a pass through the bucket has ended: it may be empty.
+    fn update_occupancy(&mut self, position: usize) {
+        if position < OVERDUE {
+            self.rings.update_occupancy(position_of(position));
+        }
     }
 }
 
@@ -152,10 +209,10 @@ impl RunLimiter {
     /// Yields up to `left` entries of a bucket, which belong to the row `of`, to `due`; another row begins anew. What is
     /// left when the row is full goes to the backlog.
     #[inline]
-    pub(super) fn give<const N: usize>(
+    pub(super) fn give(
         &mut self,
         of: u64,
-        chunks: &mut Chunks<N>,
+        chunks: &mut Chunks,
         bucket: &mut Bucket,
         backlog: &mut Bucket,
         left: &mut usize,

@@ -80,7 +80,6 @@ fn auto_traits_are_pinned() {
         Unfired<SendOnly>: "Send Unpin"
         WeakTimer<SendOnly>: "Send Sync Unpin"
         When: "Send Sync Unpin"
-        WheelKind: "Send Sync Unpin"
         WorkerFailure: "Send Sync Unpin"
     };
     let mut wrong = Vec::new();

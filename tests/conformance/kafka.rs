@@ -8,27 +8,14 @@ use crate::support::setup::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
-use tickwheel::{Drive, Expired, ManualClock, Routing, Time, Timer, WheelKind};
+use tickwheel::wheel::{Entry, Wheel};
+use tickwheel::{Drive, Expired, ManualClock, Routing, Time, Timer};
 
-/// Turned by hand, on the hierarchical wheel and on that of the reference's suite: 3 buckets of 1 ms, here rounded up
-/// to 4.
-fn each_wheel(test: impl Fn(&ManualClock, Timer<u64>, Fired)) {
-    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 3 }] {
-        let at = Setup {
-            wheel,
-            ..Setup::by_hand()
-        };
-        let (timer, fired) = at.recording();
-        test(&at.clock, timer, fired);
-    }
-}
-
-fn wheels() -> [AnyWheel; 2] {
-    [
-        AnyWheel::Hierarchical(Hierarchical::new()),
-        AnyWheel::Hashed(Hashed::new(4)),
-    ]
+/// An engine that is turned by hand.
+fn by_hand() -> (ManualClock, Timer<u64>, Fired) {
+    let at = Setup::by_hand();
+    let (timer, fired) = at.recording();
+    (at.clock, timer, fired)
 }
 
 fn entry(deadline: u64) -> Entry {
@@ -40,7 +27,7 @@ fn entry(deadline: u64) -> Entry {
 }
 
 /// Advances without a budget; the deadlines that came due, in order.
-fn advance(wheel: &mut impl Wheel, to: u64) -> Vec<u64> {
+fn advance(wheel: &mut Wheel, to: u64) -> Vec<u64> {
     let mut due = Vec::new();
     let more = wheel.advance(to, usize::MAX, &mut due);
     assert!(!more);
@@ -49,39 +36,37 @@ fn advance(wheel: &mut impl Wheel, to: u64) -> Vec<u64> {
 
 #[test]
 fn kafka_rings_of_growing_ticks_take_any_delay() {
-    for mut wheel in wheels() {
-        // One in each ring, and on both sides of each border.
-        let mut deadlines: Vec<u64> = (1..11)
-            .flat_map(|ring| [(1 << (6 * ring)) - 1, 1 << (6 * ring)])
-            .collect();
-        deadlines.push(u64::MAX - 1);
-        deadlines
-            .iter()
-            .rev()
-            .for_each(|deadline| wheel.insert(entry(*deadline)));
-        for deadline in deadlines {
-            assert_eq!(wheel.earliest(), Some(deadline));
-            assert!(advance(&mut wheel, deadline - 1).is_empty());
-            assert_eq!(advance(&mut wheel, deadline), [deadline]);
-        }
-        assert!(wheel.is_empty());
+    let mut wheel = Wheel::new();
+    // One in each ring, and on both sides of each border.
+    let mut deadlines: Vec<u64> = (1..11)
+        .flat_map(|ring| [(1 << (6 * ring)) - 1, 1 << (6 * ring)])
+        .collect();
+    deadlines.push(u64::MAX - 1);
+    deadlines
+        .iter()
+        .rev()
+        .for_each(|deadline| wheel.insert(entry(*deadline)));
+    for deadline in deadlines {
+        assert_eq!(wheel.earliest(), Some(deadline));
+        assert!(advance(&mut wheel, deadline - 1).is_empty());
+        assert_eq!(advance(&mut wheel, deadline), [deadline]);
     }
+    assert!(wheel.is_empty());
 }
 
 /// Netty runs zero and negative delays, which are deadlines in the past here, at the next tick; here in the next turn.
 #[test]
 fn kafka_and_netty_timers_that_are_due_already_all_run_at_once() {
-    each_wheel(|clock, timer, fired| {
-        clock.advance(secs(1));
-        for id in 0..10 {
-            timer
-                .schedule(Time::ZERO + ms(1000 - 100 * id), id)
-                .unwrap();
-        }
-        timer.schedule_key(Duration::ZERO, 10).unwrap();
-        assert_eq!(timer.turn(), Ok(11), "without waiting for a tick");
-        assert_eq!(set_of(fired.ids()), (0..11).collect());
-    });
+    let (clock, timer, fired) = by_hand();
+    clock.advance(secs(1));
+    for id in 0..10 {
+        timer
+            .schedule(Time::ZERO + ms(1000 - 100 * id), id)
+            .unwrap();
+    }
+    timer.schedule_key(Duration::ZERO, 10).unwrap();
+    assert_eq!(timer.turn(), Ok(11), "without waiting for a tick");
+    assert_eq!(set_of(fired.ids()), (0..11).collect());
     let (timer, fired) = recording(one_shard().tick(HOUR));
     timer.schedule(Duration::ZERO, 1).unwrap();
     wait_until("it fires at once, although a tick is an hour", || {
@@ -91,51 +76,48 @@ fn kafka_and_netty_timers_that_are_due_already_all_run_at_once() {
 
 #[test]
 fn kafka_all_tasks_expire_once_and_in_order() {
-    each_wheel(|clock, timer, fired| {
-        let twice = (10..100).flat_map(|delay| [delay, delay]);
-        let delays: Vec<u64> = (0..5).chain(twice).chain(100..500).collect();
-        // Not in the order of their delays.
-        for n in 0..delays.len() {
-            let delay = delays[n * 271 % delays.len()];
-            timer.schedule(ms(delay), delay).unwrap();
-        }
-        assert_eq!(timer.pending(), delays.len());
-        let mut order = Vec::new();
-        while timer.pending() > 0 {
-            timer.turn().unwrap();
-            order.extend(fired.ids());
-            clock.advance(ms(1));
-        }
-        assert_eq!(order, delays);
-        assert_eq!(timer.stats().fired(), delays.len() as u64);
-    });
+    let (clock, timer, fired) = by_hand();
+    let twice = (10..100).flat_map(|delay| [delay, delay]);
+    let delays: Vec<u64> = (0..5).chain(twice).chain(100..500).collect();
+    // Not in the order of their delays.
+    for n in 0..delays.len() {
+        let delay = delays[n * 271 % delays.len()];
+        timer.schedule(ms(delay), delay).unwrap();
+    }
+    assert_eq!(timer.pending(), delays.len());
+    let mut order = Vec::new();
+    while timer.pending() > 0 {
+        timer.turn().unwrap();
+        order.extend(fired.ids());
+        clock.advance(ms(1));
+    }
+    assert_eq!(order, delays);
+    assert_eq!(timer.stats().fired(), delays.len() as u64);
 }
 
 #[test]
 fn kafka_only_buckets_that_hold_something_cost_anything() {
-    for mut wheel in wheels() {
-        for n in 1..100 {
-            wheel.insert(entry(n << 32));
-        }
-        // By far too many ticks to visit.
-        for n in 1..100 {
-            assert_eq!(advance(&mut wheel, n << 32), [n << 32]);
-        }
+    let mut wheel = Wheel::new();
+    for n in 1..100 {
+        wheel.insert(entry(n << 32));
     }
-    each_wheel(|clock, timer, fired| {
-        timer.schedule(1000 * HOUR, 1).unwrap();
-        timer.turn().unwrap();
-        let before = timer.stats().shards[0].turns;
-        clock.advance(1000 * HOUR);
-        timer.turn().unwrap();
-        assert_eq!(fired.ids(), [1]);
-        assert!(timer.stats().shards[0].turns - before <= 3);
-    });
+    // By far too many ticks to visit.
+    for n in 1..100 {
+        assert_eq!(advance(&mut wheel, n << 32), [n << 32]);
+    }
+    let (clock, timer, fired) = by_hand();
+    timer.schedule(1000 * HOUR, 1).unwrap();
+    timer.turn().unwrap();
+    let before = timer.stats().shards[0].turns;
+    clock.advance(1000 * HOUR);
+    timer.turn().unwrap();
+    assert_eq!(fired.ids(), [1]);
+    assert!(timer.stats().shards[0].turns - before <= 3);
 }
 
 #[test]
 fn kafka_expired_buckets_reinsert_what_is_not_due_into_finer_rings() {
-    let mut wheel = Hierarchical::new();
+    let mut wheel = Wheel::new();
     // One bucket of the third ring (4096 ticks wide), and a bucket of the second within it.
     let deadlines = [8192, 8193, 8255, 8256, 8300, 12_287];
     deadlines
@@ -170,89 +152,83 @@ fn unlike_kafka_a_coarse_ring_is_never_early() {
 
 #[test]
 fn kafka_adding_again_moves_the_task_and_counts_it_once() {
-    each_wheel(|clock, timer, fired| {
-        let key = timer.schedule_key(ms(100), 1).unwrap();
-        timer.schedule(ms(200), 2).unwrap();
+    let (clock, timer, fired) = by_hand();
+    let key = timer.schedule_key(ms(100), 1).unwrap();
+    timer.schedule(ms(200), 2).unwrap();
+    timer.turn().unwrap();
+    for delay in [50, 300, 20, 500, 150, 400] {
+        assert!(timer.reschedule(key, ms(delay)).moved());
         timer.turn().unwrap();
-        for delay in [50, 300, 20, 500, 150, 400] {
-            assert!(timer.reschedule(key, ms(delay)).moved());
-            timer.turn().unwrap();
-            assert_eq!(timer.pending(), 2, "a moved task is counted once");
-        }
-        clock.advance(ms(200));
-        assert_eq!((timer.turn(), timer.pending()), (Ok(1), 1));
-        clock.advance(ms(199));
-        assert_eq!(timer.turn(), Ok(0));
-        clock.advance(ms(1));
-        assert_eq!((timer.turn(), timer.pending()), (Ok(1), 0));
-        clock.advance(secs(1));
-        assert_eq!(timer.turn(), Ok(0));
-        assert_eq!(fired.ids(), [2, 1]);
-    });
+        assert_eq!(timer.pending(), 2, "a moved task is counted once");
+    }
+    clock.advance(ms(200));
+    assert_eq!((timer.turn(), timer.pending()), (Ok(1), 1));
+    clock.advance(ms(199));
+    assert_eq!(timer.turn(), Ok(0));
+    clock.advance(ms(1));
+    assert_eq!((timer.turn(), timer.pending()), (Ok(1), 0));
+    clock.advance(secs(1));
+    assert_eq!(timer.turn(), Ok(0));
+    assert_eq!(fired.ids(), [2, 1]);
 }
 
 #[test]
 fn kafka_the_size_stays_right_while_tasks_move_between_rings() {
-    each_wheel(|clock, timer, fired| {
-        for id in 0..300 {
-            timer.schedule(ms(100 * id), id).unwrap();
-        }
-        for id in 0..300 {
-            timer.turn().unwrap();
-            assert_eq!((fired.ids(), timer.pending() as u64), (vec![id], 299 - id));
-            clock.advance(ms(100));
-        }
-    });
+    let (clock, timer, fired) = by_hand();
+    for id in 0..300 {
+        timer.schedule(ms(100 * id), id).unwrap();
+    }
+    for id in 0..300 {
+        timer.turn().unwrap();
+        assert_eq!((fired.ids(), timer.pending() as u64), (vec![id], 299 - id));
+        clock.advance(ms(100));
+    }
 }
 
 #[test]
 fn kafka_cancelling_empties() {
-    each_wheel(|clock, timer, fired| {
-        let keys: Vec<_> = (0..100)
-            .map(|id| timer.schedule_key(ms(id * id), id).unwrap())
-            .collect();
-        assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
-        assert_eq!(timer.pending(), 0);
-        clock.advance(HOUR);
-        assert_eq!(timer.turn(), Ok(0));
-        assert!(fired.ids().is_empty());
-        assert!(timer.stop().unwrap().is_empty());
-    });
+    let (clock, timer, fired) = by_hand();
+    let keys: Vec<_> = (0..100)
+        .map(|id| timer.schedule_key(ms(id * id), id).unwrap())
+        .collect();
+    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    assert_eq!(timer.pending(), 0);
+    clock.advance(HOUR);
+    assert_eq!(timer.turn(), Ok(0));
+    assert!(fired.ids().is_empty());
+    assert!(timer.stop().unwrap().is_empty());
 }
 
 #[test]
 fn kafka_an_entry_inside_the_current_tick_counts_as_due() {
-    for mut wheel in wheels() {
-        assert!(advance(&mut wheel, 100).is_empty());
-        wheel.insert(entry(100));
-        wheel.insert(entry(99));
-        wheel.insert(entry(101));
-        assert!(wheel.earliest().is_some_and(|next| next <= 100));
-        let mut due = advance(&mut wheel, 100);
-        due.sort_unstable();
-        assert_eq!(due, [99, 100]);
-    }
+    let mut wheel = Wheel::new();
+    assert!(advance(&mut wheel, 100).is_empty());
+    wheel.insert(entry(100));
+    wheel.insert(entry(99));
+    wheel.insert(entry(101));
+    assert!(wheel.earliest().is_some_and(|next| next <= 100));
+    let mut due = advance(&mut wheel, 100);
+    due.sort_unstable();
+    assert_eq!(due, [99, 100]);
 }
 
 #[test]
 fn kafka_advancing_within_a_tick_moves_nothing_and_to_the_next_one_expires_what_is_due() {
-    for mut wheel in wheels() {
-        advance(&mut wheel, 7);
-        assert_eq!(wheel.hand(), 7);
-        advance(&mut wheel, 7);
-        assert_eq!(wheel.hand(), 7);
-        advance(&mut wheel, 8);
-        assert_eq!(wheel.hand(), 8);
-    }
+    let mut wheel = Wheel::new();
+    advance(&mut wheel, 7);
+    assert_eq!(wheel.hand(), 7);
+    advance(&mut wheel, 7);
+    assert_eq!(wheel.hand(), 7);
+    advance(&mut wheel, 8);
+    assert_eq!(wheel.hand(), 8);
     // Within a tick of the engine's clock: each turn says whether anything expired.
-    each_wheel(|clock, timer, fired| {
-        timer.schedule(ms(1), 1).unwrap();
-        for expired in [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0] {
-            clock.advance(us(100));
-            assert_eq!(timer.turn(), Ok(expired));
-        }
-        assert_eq!(fired.ids(), [1]);
-    });
+    let (clock, timer, fired) = by_hand();
+    timer.schedule(ms(1), 1).unwrap();
+    for expired in [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0] {
+        clock.advance(us(100));
+        assert_eq!(timer.turn(), Ok(expired));
+    }
+    assert_eq!(fired.ids(), [1]);
 }
 
 #[test]
@@ -260,22 +236,21 @@ fn kafka_rings_share_one_time_and_far_entries_keep_their_tick() {
     // There every ring's hand is the time rounded down to that ring's tick; here one hand serves all, so
     // an entry set at any hand, aligned to a ring or not, comes due on its tick.
     for hand in [0, 1, 63, 64, 65, 4_095, 4_096, 4_097, 262_143, 262_145] {
-        for mut wheel in wheels() {
-            advance(&mut wheel, hand);
-            for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
-                wheel.insert(entry(hand + delay));
-            }
-            for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
-                assert!(advance(&mut wheel, hand + delay - 1).is_empty());
-                assert_eq!(advance(&mut wheel, hand + delay), [hand + delay]);
-            }
+        let mut wheel = Wheel::new();
+        advance(&mut wheel, hand);
+        for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
+            wheel.insert(entry(hand + delay));
+        }
+        for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
+            assert!(advance(&mut wheel, hand + delay - 1).is_empty());
+            assert_eq!(advance(&mut wheel, hand + delay), [hand + delay]);
         }
     }
 }
 
 #[test]
 fn unlike_kafka_overflow_rings_are_not_created_on_demand() {
-    let mut wheel = Hierarchical::new();
+    let mut wheel = Wheel::new();
     wheel.insert(entry(1));
     let near = wheel.held_bytes();
     // Ten rings further out: memory for entries, none for rings.

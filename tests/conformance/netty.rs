@@ -10,79 +10,26 @@ mod timeouts;
 
 use crate::support::setup::{HOUR, Setup, ms, one_shard, recording, secs, set_of, us, wait_until};
 use std::time::Duration;
-use tickwheel::BuildError::{BucketsOutOfRange, ShardsOutOfRange, TickOutOfRange, ZeroMaxPending};
-use tickwheel::{Builder, EngineState, ScheduleErrorKind, StartError, Time, WheelKind};
-
-/// The wheel of Netty's suite: one ring, here of 512 buckets, of 1 ms ticks.
-const NETTY: WheelKind = WheelKind::Hashed { buckets: 512 };
-/// The wheel of Dubbo's suite.
-const DUBBO: WheelKind = WheelKind::Hashed { buckets: 8 };
-
-fn netty() -> Builder {
-    one_shard().wheel(NETTY)
-}
-
-/// Workers on a clock that is turned by hand, on the wheels of both suites.
-fn setups() -> [Setup; 2] {
-    [NETTY, DUBBO].map(|wheel| Setup {
-        wheel,
-        ..Setup::with_workers()
-    })
-}
+use tickwheel::BuildError::{ShardsOutOfRange, TickOutOfRange, ZeroMaxPending};
+use tickwheel::{EngineState, ScheduleErrorKind, StartError, Time};
 
 #[test]
 fn netty_and_dubbo_refuse_bad_arguments() {
-    let hashed = |buckets| netty().wheel(WheelKind::Hashed { buckets });
-    let tick = |tick| (netty().tick(tick), TickOutOfRange { tick });
-    let buckets = |buckets| (hashed(buckets), BucketsOutOfRange { buckets });
+    let tick = |tick| (one_shard().tick(tick), TickOutOfRange { tick });
     for (builder, error) in [
         tick(Duration::ZERO),
         tick(Duration::MAX),
-        buckets(0),
-        buckets(65_537),
-        buckets(usize::MAX),
-        (netty().max_pending(0), ZeroMaxPending),
-        (netty().shards(0), ShardsOutOfRange { shards: 0 }),
+        (one_shard().max_pending(0), ZeroMaxPending),
+        (one_shard().shards(0), ShardsOutOfRange { shards: 0 }),
     ] {
         assert_eq!(builder.build().err(), Some(error));
-    }
-    let most = hashed(65_536).tick(HOUR).build();
-    assert!(most.is_ok(), "no revolution goes beyond the range of time");
-}
-
-#[test]
-fn netty_rounds_the_bucket_count_up_to_a_power_of_two() {
-    for (asked, made) in [
-        (1, 1),
-        (2, 2),
-        (3, 4),
-        (5, 8),
-        (511, 512),
-        (512, 512),
-        (513, 1024),
-    ] {
-        assert_eq!(tickwheel::wheel::Hashed::new(asked).buckets(), made);
-    }
-    // A ring of three fires everything like a ring of four.
-    let at = Setup {
-        wheel: WheelKind::Hashed { buckets: 3 },
-        ..Setup::with_workers()
-    };
-    let (timer, fired) = at.recording();
-    for id in 0..50 {
-        timer.schedule(ms(id), id).unwrap();
-    }
-    for now in 0..50 {
-        at.wait_idle(&timer);
-        assert_eq!(fired.ids(), [now]);
-        at.clock.advance(ms(1));
     }
 }
 
 #[test]
 fn unlike_netty_ticks_below_a_millisecond_are_honoured() {
     for tick in [us(1), us(50), us(999)] {
-        let [at, _] = setups();
+        let at = Setup::with_workers();
         let (timer, fired) = recording(at.builder().tick(tick));
         assert_eq!(timer.tick(), tick, "not raised to a millisecond");
         timer.schedule(tick, 1).unwrap();
@@ -105,7 +52,7 @@ fn threads_named(prefix: &str) -> usize {
 #[cfg(target_os = "linux")]
 #[test]
 fn netty_starts_its_worker_with_the_first_timer_and_ends_it_with_stop() {
-    let (timer, _fired) = recording(netty().thread_name("lazy"));
+    let (timer, _fired) = recording(one_shard().thread_name("lazy"));
     assert_eq!(
         (timer.state(), threads_named("lazy-")),
         (EngineState::Init, 0)
@@ -121,7 +68,7 @@ fn netty_starts_its_worker_with_the_first_timer_and_ends_it_with_stop() {
 #[cfg(target_os = "linux")]
 #[test]
 fn netty_starts_explicitly_too_and_states_are_init_started_shut_down() {
-    let (timer, _fired) = recording(netty().shards(2).thread_name("eager"));
+    let (timer, _fired) = recording(one_shard().shards(2).thread_name("eager"));
     assert_eq!(
         (timer.state(), timer.is_stopped()),
         (EngineState::Init, false)
@@ -146,7 +93,7 @@ fn netty_starts_explicitly_too_and_states_are_init_started_shut_down() {
 #[test]
 fn unlike_netty_a_timer_refused_after_stop_comes_back_and_leaks_no_count() {
     for has_run in [false, true] {
-        let (timer, fired) = recording(netty().max_pending(1));
+        let (timer, fired) = recording(one_shard().max_pending(1));
         if has_run {
             timer.schedule(Duration::ZERO, 7).unwrap();
             wait_until("it has run", || fired.len() == 1);
@@ -167,39 +114,35 @@ fn unlike_netty_a_timer_refused_after_stop_comes_back_and_leaks_no_count() {
 
 #[test]
 fn netty_stop_returns_what_neither_fired_nor_was_cancelled_and_cancels_it() {
-    for at in setups() {
-        let (timer, fired) = at.recording();
-        let timeouts: Vec<_> = (0..9)
-            .map(|id| timer.schedule(secs(id), id).unwrap())
-            .collect();
-        at.advance(&timer, secs(1));
-        assert!(timeouts[5].cancel().won());
-        assert_eq!((fired.ids(), timer.pending()), (vec![0, 1], 6));
-        let returned = set_of(timer.stop().unwrap().iter().map(|unfired| unfired.payload));
-        assert_eq!(returned, set_of([2, 3, 4, 6, 7, 8]), "with their payloads");
-        assert!(
-            timeouts[2..]
-                .iter()
-                .all(|t| t.is_cancelled() && !t.is_expired())
-        );
-        assert!(timeouts[2..].iter().all(|t| !t.cancel().won()));
-        assert!(
-            timer.stop().unwrap().is_empty(),
-            "a second stop returns nothing"
-        );
-        // Unlike Netty's, the count goes down with them.
-        assert_eq!((timer.pending(), timer.stats().pending), (0, 0));
-    }
+    let at = Setup::with_workers();
+    let (timer, fired) = at.recording();
+    let timeouts: Vec<_> = (0..9)
+        .map(|id| timer.schedule(secs(id), id).unwrap())
+        .collect();
+    at.advance(&timer, secs(1));
+    assert!(timeouts[5].cancel().won());
+    assert_eq!((fired.ids(), timer.pending()), (vec![0, 1], 6));
+    let returned = set_of(timer.stop().unwrap().iter().map(|unfired| unfired.payload));
+    assert_eq!(returned, set_of([2, 3, 4, 6, 7, 8]), "with their payloads");
+    assert!(
+        timeouts[2..]
+            .iter()
+            .all(|t| t.is_cancelled() && !t.is_expired())
+    );
+    assert!(timeouts[2..].iter().all(|t| !t.cancel().won()));
+    assert!(
+        timer.stop().unwrap().is_empty(),
+        "a second stop returns nothing"
+    );
+    // Unlike Netty's, the count goes down with them.
+    assert_eq!((timer.pending(), timer.stats().pending), (0, 0));
 }
 
 #[test]
 fn netty_timers_due_together_all_fire_although_a_tick_moves_100_000_at_most() {
     const TIMERS: u64 = 250_000;
     assert_eq!(tickwheel::Budget::new().drain, 100_000);
-    let at = Setup {
-        wheel: NETTY,
-        ..Setup::by_hand()
-    };
+    let at = Setup::by_hand();
     let (timer, fired) = at.recording();
     (0..TIMERS).for_each(|id| _ = timer.schedule_key(ms(1), id).unwrap());
     at.advance(&timer, ms(1));

@@ -8,7 +8,7 @@ use crate::support::random::Random;
 use crate::support::setup::{Fired, HOUR, ms, one_shard, rate, recording};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tickwheel::{Drive, Key, ManualClock, Period, Time, Timer, WheelKind};
+use tickwheel::{Drive, Key, ManualClock, Period, Time, Timer};
 
 const MINUTE: u64 = 60 * 1_000;
 const DAY: u64 = 24 * 60 * MINUTE;
@@ -50,12 +50,9 @@ const fn at(tick: u64) -> Time {
 }
 
 impl Simulation {
-    fn new(wheel: WheelKind) -> Self {
+    fn new() -> Self {
         let clock = ManualClock::new();
-        let builder = one_shard()
-            .clock(clock.clone())
-            .drive(Drive::Manual)
-            .wheel(wheel);
+        let builder = one_shard().clock(clock.clone()).drive(Drive::Manual);
         let (timer, fired) = recording(builder);
         Self {
             clock,
@@ -216,8 +213,9 @@ impl Simulation {
     }
 }
 
-fn ten_years(wheel: WheelKind) {
-    let mut life = Simulation::new(wheel);
+#[test]
+fn ten_years_of_a_server_are_exact_to_the_tick() {
+    let mut life = Simulation::new();
     life.heartbeat(0, 60 * MINUTE, rate(HOUR));
     life.heartbeat(1, DAY, rate(24 * HOUR));
     // Not a divisor of anything, counted from the end of its handler.
@@ -232,19 +230,9 @@ fn ten_years(wheel: WheelKind) {
     }
     life.run_to(10 * YEAR, DAY);
     let counts = life.finish();
-    println!("{wheel:?}: {counts:?}");
+    println!("{counts:?}");
     assert!(
         counts.iter().all(|count| *count > 1_000),
         "too little happened: {counts:?}"
     );
-}
-
-#[test]
-fn ten_years_of_a_server_are_exact_to_the_tick_on_the_hierarchical_wheel() {
-    ten_years(WheelKind::Hierarchical);
-}
-
-#[test]
-fn ten_years_of_a_server_are_exact_to_the_tick_on_the_hashed_wheel() {
-    ten_years(WheelKind::Hashed { buckets: 512 });
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
     Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, MissedTicks, Period,
-    Remote, ScheduleErrorKind, Settings, Time, Timer, TimerTask, WeakTimer, WheelKind,
+    Remote, ScheduleErrorKind, Settings, Time, Timer, TimerTask, WeakTimer,
 };
 
 /// A timer of one kind on the script's clock.
@@ -176,7 +176,7 @@ fn repeat_poll(mut poll: impl FnMut() -> usize) {
 
 /// Each front, on a script of its own, with room for one timer.
 fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
-    (0..6).map(|kind| {
+    (0..5).map(|kind| {
         let script = Arc::<Script>::default();
         let front: Box<dyn Front> = match kind {
             0 | 1 => {
@@ -206,12 +206,7 @@ fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
                 })
             }
             _ => {
-                let wheel = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 16 }][kind - 4];
-                let timer = Settings::new()
-                    .wheel(wheel)
-                    .max_pending(1)
-                    .build_local()
-                    .unwrap();
+                let timer = Settings::new().max_pending(1).build_local().unwrap();
                 let script = Arc::clone(&script);
                 Box::new(Polled {
                     timer,

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use support::ledger::Ledger;
-use tickwheel::{Budget, EventLoopTimer, ManualClock, Settings, Time, TimerTask, WheelKind};
+use tickwheel::{Budget, EventLoopTimer, ManualClock, Settings, Time, TimerTask};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -169,45 +169,42 @@ fn mio_loops_and_their_remotes_lose_nothing() {
 #[test]
 fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
     const TIMERS: usize = 400_000;
-    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
-        let mut timer: EventLoopTimer<usize> = Settings::new()
-            .wheel(wheel)
-            .clock(ManualClock::new())
-            .build_with_waker(|| ())
-            .unwrap();
-        let remote = timer.remote();
-        let keys: Vec<_> = (0..TIMERS)
-            .map(|n| remote.schedule(HOUR, n).unwrap())
-            .collect();
-        while timer.poll(Time::ZERO, |_| ()).more {}
-        let before = timer.held_bytes();
-        // The last ones filed first, so that most of the sweep's way lies before those that follow.
-        let (first, last) = keys.split_at(TIMERS * 2 / 5);
-        assert!(last.iter().all(|key| remote.cancel(*key).won()));
-        let mut polls = 0;
-        while polls < TIMERS / 2 / Budget::new().sweep {
-            assert!(
-                timer.poll(Time::ZERO, |_| ()).more,
-                "the sweep is over after {polls} polls"
-            );
-            polls += 1;
-        }
-        assert!(first.iter().all(|key| remote.cancel(*key).won()));
-        while timer.poll(Time::ZERO, |_| ()).more {
-            polls += 1;
-        }
-        // 16 bytes per entry, less what the lists of free nodes have grown by.
-        let given_back = before.saturating_sub(timer.held_bytes());
+    let mut timer: EventLoopTimer<usize> = Settings::new()
+        .clock(ManualClock::new())
+        .build_with_waker(|| ())
+        .unwrap();
+    let remote = timer.remote();
+    let keys: Vec<_> = (0..TIMERS)
+        .map(|n| remote.schedule(HOUR, n).unwrap())
+        .collect();
+    while timer.poll(Time::ZERO, |_| ()).more {}
+    let before = timer.held_bytes();
+    // The last ones filed first, so that most of the sweep's way lies before those that follow.
+    let (first, last) = keys.split_at(TIMERS * 2 / 5);
+    assert!(last.iter().all(|key| remote.cancel(*key).won()));
+    let mut polls = 0;
+    while polls < TIMERS / 2 / Budget::new().sweep {
         assert!(
-            given_back > TIMERS * 8,
-            "only {given_back} bytes given back after {polls} polls"
+            timer.poll(Time::ZERO, |_| ()).more,
+            "the sweep is over after {polls} polls"
         );
-        assert_eq!(
-            timer.poll_timeout(Time::ZERO),
-            None,
-            "nothing is left to wait for"
-        );
+        polls += 1;
     }
+    assert!(first.iter().all(|key| remote.cancel(*key).won()));
+    while timer.poll(Time::ZERO, |_| ()).more {
+        polls += 1;
+    }
+    // 16 bytes per entry, less what the lists of free nodes have grown by.
+    let given_back = before.saturating_sub(timer.held_bytes());
+    assert!(
+        given_back > TIMERS * 8,
+        "only {given_back} bytes given back after {polls} polls"
+    );
+    assert_eq!(
+        timer.poll_timeout(Time::ZERO),
+        None,
+        "nothing is left to wait for"
+    );
 }
 
 /// Neither living timers alone nor the end of a burst beside them leave a loop with work for long.
@@ -238,31 +235,28 @@ fn living_timers_make_no_sweep_and_a_trim_makes_one() {
 #[test]
 fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
     const BATCH: usize = 20_000;
-    for wheel in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 8 }] {
-        let mut timer: EventLoopTimer<usize> = Settings::new()
-            .wheel(wheel)
-            .clock(ManualClock::new())
-            .budget(Budget::new().sweep(64))
-            .build_with_waker(|| ())
-            .unwrap();
-        let remote = timer.remote();
-        let mut held = Vec::new();
-        for _ in 0..40 {
-            let keys: Vec<_> = (0..BATCH)
-                .map(|n| remote.schedule(HOUR, n).unwrap())
-                .collect();
-            // One poll files them all.
-            timer.poll(Time::ZERO, |_| ());
-            assert!(keys.iter().all(|key| remote.cancel(*key).won()));
-            held.push(timer.held_bytes());
-        }
-        // What is pending at most, the constant, and a third more, at 16 bytes each, with the pool's reserve.
-        let most = held[0] + 3 * BATCH * 16 + (1 << 20);
-        assert!(
-            *held.iter().max().unwrap() <= most,
-            "{most} bytes are allowed: {held:?}"
-        );
+    let mut timer: EventLoopTimer<usize> = Settings::new()
+        .clock(ManualClock::new())
+        .budget(Budget::new().sweep(64))
+        .build_with_waker(|| ())
+        .unwrap();
+    let remote = timer.remote();
+    let mut held = Vec::new();
+    for _ in 0..40 {
+        let keys: Vec<_> = (0..BATCH)
+            .map(|n| remote.schedule(HOUR, n).unwrap())
+            .collect();
+        // One poll files them all.
+        timer.poll(Time::ZERO, |_| ());
+        assert!(keys.iter().all(|key| remote.cancel(*key).won()));
+        held.push(timer.held_bytes());
     }
+    // What is pending at most, the constant, and a third more, at 16 bytes each, with the pool's reserve.
+    let most = held[0] + 3 * BATCH * 16 + (1 << 20);
+    assert!(
+        *held.iter().max().unwrap() <= most,
+        "{most} bytes are allowed: {held:?}"
+    );
 }
 
 /// A loop that moves its own timer to and fro for long without a poll: near deadlines and far ones.

@@ -4,9 +4,7 @@ use mio::{Poll, Token, Waker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{
-    Budget, BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind, Settings, WheelKind,
-};
+use tickwheel::{Budget, BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind, Settings};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -38,7 +36,6 @@ fn a_setting_out_of_range_takes_no_waker_from_the_poll() {
         Settings::new().tick(Duration::ZERO),
         Settings::new().max_pending(0),
         Settings::new().budget(Budget::new().fire(0)),
-        Settings::new().wheel(WheelKind::Hashed { buckets: 0 }),
     ] {
         let error = build(settings).err().unwrap();
         assert!(!matches!(error, BuildError::Waker { .. }), "{error}");

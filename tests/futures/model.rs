@@ -7,7 +7,7 @@ use crate::support::setup::stress;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tickwheel::{Sleep, SleepError, Time, WheelKind, When};
+use tickwheel::{Sleep, SleepError, Time, When};
 
 const TICK: u64 = 1_000_000;
 const BELLS: usize = 4;
@@ -46,9 +46,9 @@ fn up(deadline: u64) -> u64 {
 }
 
 impl Model {
-    fn new(wheel: WheelKind) -> Self {
+    fn new() -> Self {
         Self {
-            rig: Rig::with(|builder| builder.wheel(wheel).tick(Duration::from_nanos(TICK))),
+            rig: Rig::with(|builder| builder.tick(Duration::from_nanos(TICK))),
             bells: std::array::from_fn(|_| Bell::new()),
             rings: [0; BELLS],
             entries: Vec::new(),
@@ -155,13 +155,7 @@ impl Model {
 
 fn run(seed: u64, steps: u64) {
     let random = &mut Random::new(seed);
-    let hashed = WheelKind::Hashed { buckets: 16 };
-    let wheel = if random.chance(50) {
-        hashed
-    } else {
-        WheelKind::Hierarchical
-    };
-    let mut model = Model::new(wheel);
+    let mut model = Model::new();
     for _ in 0..steps {
         let which = random.below(model.entries.len().max(1) as u64) as usize;
         let is_there = which < model.entries.len();

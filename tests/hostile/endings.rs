@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
     Budget, Drive, EngineState, Expired, IdleStrategy, ManualClock, MissedTicks, Period, Routing,
-    ScheduleErrorKind, Shutdown, StartError, StopError, Time, Timer, WheelKind,
+    ScheduleErrorKind, Shutdown, StartError, StopError, Time, Timer,
 };
 
 /// An engine whose handler waits until it is let go, once it has said that it runs.
@@ -122,17 +122,13 @@ fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
 }
 
 #[test]
-fn an_end_that_fires_does_so_on_every_shard_and_wheel() {
+fn an_end_that_fires_does_so_on_every_shard() {
     let modes = [Shutdown::FireAll, Shutdown::Drain { until: Time::MAX }];
-    let wheels = [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 64 }];
-    for (drive, wheel) in DRIVES
-        .into_iter()
-        .flat_map(|drive| wheels.map(|wheel| (drive, wheel)))
-    {
+    for drive in DRIVES {
         for mode in modes {
             let clock = ManualClock::new();
             let builder = one_shard().shards(3).routing(Routing::Spread);
-            let builder = builder.drive(drive).wheel(wheel).clock(clock.clone());
+            let builder = builder.drive(drive).clock(clock.clone());
             let (timer, fired) = recording(builder);
             (0..300).for_each(|id| arm(&timer, HOUR * (1 + id as u32 % 50), id));
             // A drain by hand fires what is due.

@@ -2,7 +2,7 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `model` | both against naive models, on both kinds of wheel |
+//! | `model` | both against naive models |
 //! | `periodic` | periodic timers |
 //! | `order` | the order of what is due at once |
 //! | `memory` | what is allocated and held, with an allocator that counts per thread |

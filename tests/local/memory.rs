@@ -5,14 +5,7 @@ use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use std::time::Duration;
 use tickwheel::wheel::Entry;
-use tickwheel::{
-    Budget, FixedTimer, Key, LocalTimer, MissedTicks, Period, Settings, Time, WheelKind,
-};
-
-fn timers() -> [LocalTimer<u64>; 2] {
-    [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 4096 }]
-        .map(|kind| Settings::new().wheel(kind).build_local().unwrap())
-}
+use tickwheel::{Budget, FixedTimer, Key, LocalTimer, MissedTicks, Period, Settings, Time};
 
 /// Cancels, moves and schedules, and polls now and then. `arm` may add up to a minute.
 fn allocates_nothing_in_a_steady_state<L: LoopTimer<Payload = u64>>(
@@ -52,13 +45,12 @@ fn allocates_nothing_in_a_steady_state<L: LoopTimer<Payload = u64>>(
 #[test]
 fn a_steady_state_allocates_nothing() {
     const SECOND: Duration = Duration::from_secs(1);
-    for timer in timers() {
-        allocates_nothing_in_a_steady_state(
-            timer,
-            |timer, now, more| timer.schedule(now, SECOND + more, 1).unwrap(),
-            |timer, now, key, delay| _ = timer.reschedule(now, key, delay),
-        );
-    }
+    let timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    allocates_nothing_in_a_steady_state(
+        timer,
+        |timer, now, more| timer.schedule(now, SECOND + more, 1).unwrap(),
+        |timer, now, key, delay| _ = timer.reschedule(now, key, delay),
+    );
     allocates_nothing_in_a_steady_state(
         FixedTimer::with_delay(SECOND),
         |timer, now, _| timer.schedule(now, 1).unwrap(),
@@ -68,50 +60,48 @@ fn a_steady_state_allocates_nothing() {
 
 #[test]
 fn a_repeating_timer_allocates_only_when_it_is_scheduled() {
-    for mut timer in timers() {
-        let period = Period::fixed_rate(Duration::from_millis(10), MissedTicks::Skip);
-        timer
-            .schedule_periodic(Time::ZERO, Time::ZERO, period, 1)
-            .unwrap();
-        let mut beats = |count: u64| {
-            for _ in 0..count {
-                let now = timer.next_deadline().unwrap();
-                assert_eq!(timer.poll(now, |_| ()).fired, 1);
-            }
-        };
-        beats(10_000);
-        let before = allocations();
-        beats(10_000);
-        assert_eq!(allocations() - before, 0);
-    }
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    let period = Period::fixed_rate(Duration::from_millis(10), MissedTicks::Skip);
+    timer
+        .schedule_periodic(Time::ZERO, Time::ZERO, period, 1)
+        .unwrap();
+    let mut beats = |count: u64| {
+        for _ in 0..count {
+            let now = timer.next_deadline().unwrap();
+            assert_eq!(timer.poll(now, |_| ()).fired, 1);
+        }
+    };
+    beats(10_000);
+    let before = allocations();
+    beats(10_000);
+    assert_eq!(allocations() - before, 0);
 }
 
 /// Many live timers that are all cancelled, or that all fire: the bound shrinks with them.
 #[test]
 fn entries_go_when_the_timers_end() {
     for is_cancelled in [true, false] {
-        for mut timer in timers() {
-            let keys: Vec<Key<u64>> = (0..200_000)
-                .map(|n| {
-                    timer
-                        .schedule(Time::ZERO, Duration::from_secs(3600 + n % 100), n)
-                        .unwrap()
-                })
-                .collect();
-            let full = timer.held_bytes();
-            let mut now = Time::ZERO;
-            if is_cancelled {
-                assert!(keys.iter().all(|key| timer.cancel(*key).won()));
-                timer.set_budget(Budget::new().fire(1));
-            } else {
-                now = now + Duration::from_secs(3700);
-            }
-            while timer.poll(now, |_| ()).more {}
-            assert!(timer.is_empty() && timer.next_deadline().is_none());
-            // Nodes stay for the next burst, and so does a reserve of the wheel; the rest of 3.2 MB goes.
-            let left = timer.held_bytes();
-            assert!(left + (1 << 20) < full, "{left} of {full} bytes are left");
+        let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+        let keys: Vec<Key<u64>> = (0..200_000)
+            .map(|n| {
+                timer
+                    .schedule(Time::ZERO, Duration::from_secs(3600 + n % 100), n)
+                    .unwrap()
+            })
+            .collect();
+        let full = timer.held_bytes();
+        let mut now = Time::ZERO;
+        if is_cancelled {
+            assert!(keys.iter().all(|key| timer.cancel(*key).won()));
+            timer.set_budget(Budget::new().fire(1));
+        } else {
+            now = now + Duration::from_secs(3700);
         }
+        while timer.poll(now, |_| ()).more {}
+        assert!(timer.is_empty() && timer.next_deadline().is_none());
+        // Nodes stay for the next burst, and so does a reserve of the wheel; the rest of 3.2 MB goes.
+        let left = timer.held_bytes();
+        assert!(left + (1 << 20) < full, "{left} of {full} bytes are left");
     }
 }
 
@@ -172,27 +162,21 @@ fn a_burst_after_as_many_timers_fires_without_an_allocation() {
 #[test]
 fn what_polls_set_aside_one_by_one_shares_memory() {
     const TIMERS: u32 = 20_000;
-    for kind in [WheelKind::Hierarchical, WheelKind::Hashed { buckets: 4096 }] {
-        let settings = Settings::new()
-            .wheel(kind)
-            .tick(Duration::from_secs(1))
-            .budget(Budget::new().fire(1));
-        let mut timer = settings.build_local().unwrap();
-        for _ in 0..TIMERS {
-            timer.schedule(Time::ZERO, Duration::ZERO, ()).unwrap();
-        }
-        let before = timer.held_bytes();
-        for _ in 0..2 * TIMERS {
-            timer.poll_with(Time::ZERO, |timer, _| {
-                _ = timer.schedule(Time::ZERO, Duration::ZERO, ()).unwrap();
-            });
-        }
-        let after = timer.held_bytes();
-        assert!(
-            after < 2 * before,
-            "{kind:?}: {before} bytes, {after} afterwards"
-        );
+    let settings = Settings::new()
+        .tick(Duration::from_secs(1))
+        .budget(Budget::new().fire(1));
+    let mut timer = settings.build_local().unwrap();
+    for _ in 0..TIMERS {
+        timer.schedule(Time::ZERO, Duration::ZERO, ()).unwrap();
     }
+    let before = timer.held_bytes();
+    for _ in 0..2 * TIMERS {
+        timer.poll_with(Time::ZERO, |timer, _| {
+            _ = timer.schedule(Time::ZERO, Duration::ZERO, ()).unwrap();
+        });
+    }
+    let after = timer.held_bytes();
+    assert!(after < 2 * before, "{before} bytes, {after} afterwards");
 }
 
 #[test]

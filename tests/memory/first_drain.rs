@@ -9,12 +9,8 @@ use crate::{by_hand, engine, holds_soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{EventLoopTimer, Expired, ManualClock, Settings, Time, Timer, WheelKind};
+use tickwheel::{EventLoopTimer, Expired, ManualClock, Settings, Time, Timer};
 
-const KINDS: [WheelKind; 2] = [
-    WheelKind::Hierarchical,
-    WheelKind::Hashed { buckets: 1 << 16 },
-];
 /// What a thread may have at a time: nothing, small blocks of the inbox, less than the log or the wheel needs.
 const ALLOWED: [usize; 4] = [1, 1024, 4 * 1024, 12 * 1024];
 /// As many as a shard keeps room for.
@@ -40,7 +36,6 @@ const TURNS: [&[u64]; 3] = [
 /// One way for the first timers to come and go.
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    kind: WheelKind,
     allowed: usize,
     /// Timers that were scheduled and cancelled with memory: their nodes are free, and a block of the inbox is open.
     before: u64,
@@ -58,20 +53,17 @@ impl Case {
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for kind in KINDS {
-        for (allowed, before) in ALLOWED.into_iter().zip([1, 7, 60, 200]) {
-            for (delays, turns) in DELAYS
-                .into_iter()
-                .flat_map(|delays| TURNS.into_iter().map(move |turns| (delays, turns)))
-            {
-                cases.push(Case {
-                    kind,
-                    allowed,
-                    before,
-                    delays,
-                    turns,
-                });
-            }
+    for (allowed, before) in ALLOWED.into_iter().zip([1, 7, 60, 200]) {
+        for (delays, turns) in DELAYS
+            .into_iter()
+            .flat_map(|delays| TURNS.into_iter().map(move |turns| (delays, turns)))
+        {
+            cases.push(Case {
+                allowed,
+                before,
+                delays,
+                turns,
+            });
         }
     }
     cases
@@ -95,7 +87,7 @@ fn free_nodes_of(timer: &Timer<u64>, before: u64) {
 }
 
 fn event_loop(case: Case, clock: &ManualClock) -> EventLoopTimer<u64> {
-    let settings = Settings::new().wheel(case.kind).clock(clock.clone());
+    let settings = Settings::new().clock(clock.clone());
     let mut timer = settings.build_with_waker(|| ()).unwrap();
     let keys: Vec<_> = (0..case.before)
         .map(|n| timer.remote().schedule(HOUR, n).unwrap())
@@ -114,7 +106,7 @@ fn an_engines_first_timers_fire_without_memory() {
     let mut most = 0;
     for case in cases() {
         let clock = ManualClock::new();
-        let builder = by_hand(&clock).wheel(case.kind);
+        let builder = by_hand(&clock);
         let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
         free_nodes_of(&timer, case.before);
         let (accepted, fired) = refusing_from(case.allowed, || {
@@ -141,7 +133,7 @@ fn a_workers_first_timers_fire_without_memory() {
         let clock = ManualClock::new();
         let fired = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&fired);
-        let builder = one_shard().clock(clock.clone()).wheel(case.kind);
+        let builder = one_shard().clock(clock.clone());
         let timer = builder
             .build_with(move |_: Expired<u64>| _ = count.fetch_add(1, Ordering::SeqCst))
             .unwrap();
@@ -255,25 +247,23 @@ fn periodic_timers_go_on_without_memory() {
         return;
     }
     call_for_the_first_time();
-    for kind in KINDS {
-        for (allowed, period) in ALLOWED
-            .into_iter()
-            .flat_map(|allowed| [ms(3), secs(1), HOUR].map(|period| (allowed, period)))
-        {
-            let clock = ManualClock::new();
-            let builder = by_hand(&clock).wheel(kind);
-            let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-            for n in 0..20 {
-                timer.schedule_periodic(period, rate(period), n).unwrap();
-            }
-            let fired = refusing_from(allowed, || {
-                let turn = |_| {
-                    clock.advance(period);
-                    timer.turn().unwrap()
-                };
-                (0..50).map(turn).sum::<usize>()
-            });
-            assert_eq!(fired, 50 * 20, "{kind:?} {allowed} {period:?}");
+    for (allowed, period) in ALLOWED
+        .into_iter()
+        .flat_map(|allowed| [ms(3), secs(1), HOUR].map(|period| (allowed, period)))
+    {
+        let clock = ManualClock::new();
+        let builder = by_hand(&clock);
+        let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+        for n in 0..20 {
+            timer.schedule_periodic(period, rate(period), n).unwrap();
         }
+        let fired = refusing_from(allowed, || {
+            let turn = |_| {
+                clock.advance(period);
+                timer.turn().unwrap()
+            };
+            (0..50).map(turn).sum::<usize>()
+        });
+        assert_eq!(fired, 50 * 20, "{allowed} {period:?}");
     }
 }

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tickwheel::wheel::{Entry, Hashed, Hierarchical, Wheel};
+use tickwheel::wheel::{Entry, Wheel};
 use tickwheel::{
     Builder, EngineState, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock,
     Pinning, Routing, ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError, Time,
-    Timer, WheelKind,
+    Timer,
 };
 
 const DELAY: Duration = secs(1);
@@ -28,10 +28,6 @@ const DELAY: Duration = secs(1);
 const BLOCK: usize = 12 * 1024;
 /// The wheels grow by 16 KiB and more at a time, the log by 8 KiB.
 const LESS_THAN_ENTRIES_NEED: [usize; 3] = [1, 1024, 8 * 1024];
-const KINDS: [WheelKind; 2] = [
-    WheelKind::Hierarchical,
-    WheelKind::Hashed { buckets: 1 << 16 },
-];
 /// More timers than a test schedules until some are refused.
 const MOST: u64 = 20_000;
 /// Later than any of them.
@@ -180,16 +176,9 @@ fn a_timer_of_one_thread_for_which_there_is_no_memory_comes_back() {
     let no_table = [1, 100, 1000].map(|before| (0, (before, 4096)));
     let no_entry = without_entries().map(|case| (MOST as usize + 2000, case));
     for (capacity, (before, allowed)) in no_table.into_iter().chain(no_entry) {
-        for kind in KINDS {
-            let mut timer = Settings::new()
-                .wheel(kind)
-                .capacity(capacity)
-                .build_local()
-                .unwrap();
-            let schedule =
-                |timer: &mut LocalTimer<_>, delay, n| timer.schedule(Time::ZERO, delay, n);
-            comes_back(&mut timer, schedule, before, allowed);
-        }
+        let mut timer = Settings::new().capacity(capacity).build_local().unwrap();
+        let schedule = |timer: &mut LocalTimer<_>, delay, n| timer.schedule(Time::ZERO, delay, n);
+        comes_back(&mut timer, schedule, before, allowed);
     }
 }
 
@@ -264,13 +253,8 @@ fn an_event_loops_timer_whose_entry_finds_no_room_comes_back() {
     ) {
         return;
     }
-    for (kind, (before, allowed)) in KINDS
-        .into_iter()
-        .flat_map(|kind| without_entries().map(move |case| (kind, case)))
-    {
-        let builder = Settings::new()
-            .wheel(kind)
-            .max_pending(MOST as usize + 2000);
+    for (before, allowed) in without_entries() {
+        let builder = Settings::new().max_pending(MOST as usize + 2000);
         let mut timer = builder
             .clock(ManualClock::new())
             .build_with_waker(|| ())
@@ -325,7 +309,7 @@ fn tick(random: &mut Random, hand: u64) -> u64 {
 }
 
 /// What a wheel refuses has left no trace in it, and what it has accepted comes out in time.
-fn refused_by(mut wheel: impl Wheel, seed: u64) {
+fn refused_by(mut wheel: Wheel, seed: u64) {
     let mut random = Random::new(seed);
     let (mut filed, mut due, mut refused) = (Vec::new(), Vec::with_capacity(100_000), 0);
     let mut changed = None;
@@ -383,9 +367,7 @@ fn a_wheel_that_refuses_an_entry_stays_as_it_was() {
         return;
     }
     for seed in 0..4 {
-        refused_by(Hierarchical::new(), seed);
-        refused_by(Hashed::new(1 << 12), seed);
-        refused_by(Hashed::new(64), seed);
+        refused_by(Wheel::new(), seed);
     }
 }
 

@@ -1,10 +1,13 @@
-//! The oracle: a sorted map of queues, and a wheel that is compared with it at every call.
+//! The oracles: a sorted map of queues, with which a wheel is compared at every call, and a hashed wheel, with which it
+//! is compared at every tick.
 //!
 //! Of a wheel with small bursts it checks less of the order: that ticks come in order and so does what comes of each,
 //! that nothing is set aside before a burst of its kind has come, and no more than that comes before the rest is.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use tickwheel::wheel::{AnyWheel, Entry, Hierarchical, Wheel};
+use tickwheel::wheel::{Entry, Wheel};
+
+use crate::hashed_wheel::{HashedKey, HashedWheel};
 
 /// What the wheel should hold, in the plainest form.
 #[derive(Default)]
@@ -102,10 +105,69 @@ impl Model {
     }
 }
 
+/// Ticks through which the hashed wheel goes at once: it stops at each of them.
+const MOST_TICKS: u64 = 4096;
+
+/// The second oracle. It does not have the overdue, which it would let wait for the next tick.
+struct Hashed {
+    wheel: HashedWheel<Entry>,
+    keys: HashMap<u32, HashedKey>,
+    /// What has come of the other wheel since the two were compared.
+    came: Vec<Entry>,
+}
+
+impl Hashed {
+    fn new(buckets: usize, hand: u64) -> Self {
+        Self {
+            wheel: HashedWheel::new(buckets, hand),
+            keys: HashMap::new(),
+            came: Vec::new(),
+        }
+    }
+
+    fn schedule(&mut self, entry: Entry) {
+        let key = self.wheel.schedule(entry.deadline, entry);
+        self.keys.insert(entry.index, key);
+    }
+
+    fn cancel(&mut self, entry: &Entry) {
+        if let Some(key) = self.keys.remove(&entry.index) {
+            assert_eq!(self.wheel.cancel(key), Some(*entry));
+        }
+    }
+
+    fn came(&mut self, entry: Entry) {
+        if self.keys.remove(&entry.index).is_some() {
+            self.came.push(entry);
+        }
+    }
+
+    /// Goes to the other wheel's hand, up to which everything has come, and perhaps a part of the next tick. Where that
+    /// wheel has set entries aside, they have come out of order.
+    fn compare(&mut self, hand: u64, in_order: bool) {
+        let mut due = Vec::new();
+        while self.wheel.hand() < hand {
+            self.wheel.advance(&mut due);
+        }
+        let came = std::mem::take(&mut self.came).into_iter();
+        let (mut came, begun): (Vec<_>, _) = came.partition(|entry| entry.deadline <= hand);
+        self.came = begun;
+        if in_order {
+            came.sort_by_key(|entry| entry.deadline);
+        } else {
+            came.sort_by_key(|entry| (entry.deadline, entry.index));
+        }
+        assert_eq!(came, due, "what has come by {hand}");
+    }
+}
+
 /// A wheel whose every answer is compared with the map's.
 pub(crate) struct CheckedWheel {
-    wheel: AnyWheel,
+    wheel: Wheel,
     model: Model,
+    buckets: usize,
+    /// Beginning where the wheel is empty, until time makes a long jump.
+    hashed: Option<Hashed>,
     next_index: u32,
     dead: HashSet<u32>,
     /// A sweep removed entries of a bucket that it has perhaps not finished.
@@ -116,32 +178,29 @@ pub(crate) struct CheckedWheel {
 }
 
 impl CheckedWheel {
-    pub(crate) fn new(wheel: AnyWheel) -> Self {
+    /// A wheel, perhaps with bursts of so many entries, and a hashed one of `buckets`.
+    pub(crate) fn new(bursts: Option<usize>, buckets: usize) -> Self {
+        let wheel = Wheel::new();
+        let wheel = match bursts {
+            Some(of) => wheel.with_bursts_of(of),
+            None => wheel,
+        };
         Self {
             wheel,
             model: Model::default(),
+            buckets,
+            hashed: None,
             next_index: 0,
             dead: HashSet::new(),
             min_may_be_stale: false,
             unfinished: None,
-            bursts: None,
-        }
-    }
-
-    /// A hierarchical wheel with bursts of so many entries.
-    pub(crate) fn with_bursts_of(of: usize) -> Self {
-        let wheel = AnyWheel::Hierarchical(Hierarchical::new().with_bursts_of(of));
-        let (in_time, last) = (HashMap::new(), (0, 0));
-        let bursts = Bursts {
-            of,
-            overdue: 0,
-            was_full: false,
-            in_time,
-            last,
-        };
-        Self {
-            bursts: Some(bursts),
-            ..Self::new(wheel)
+            bursts: bursts.map(|of| Bursts {
+                of,
+                overdue: 0,
+                was_full: false,
+                in_time: HashMap::new(),
+                last: (0, 0),
+            }),
         }
     }
 
@@ -165,6 +224,12 @@ impl CheckedWheel {
             index,
             mark: !index,
         };
+        if self.model.len == 0 {
+            self.hashed = Some(Hashed::new(self.buckets, self.hand()));
+        }
+        if let Some(hashed) = self.hashed.as_mut().filter(|_| deadline > self.model.hand) {
+            hashed.schedule(entry);
+        }
         self.wheel.insert(entry);
         self.model.insert(entry);
         self.check();
@@ -206,6 +271,9 @@ impl CheckedWheel {
                 let expected = self.model.pop_due(to);
                 assert_eq!(Some(*entry), expected, "order on the way to {to}");
             }
+            self.hashed
+                .iter_mut()
+                .for_each(|hashed| hashed.came(*entry));
         }
         let hand = self.wheel.hand();
         self.find_backlog(hand, more);
@@ -213,7 +281,7 @@ impl CheckedWheel {
             let overdue = !self.model.overdue.is_empty();
             let due_tick = self.model.first_tick().filter(|&tick| tick <= to);
             assert!(
-                overdue || due_tick.is_some() || self.min_may_be_stale || self.wheel_may_look(to),
+                overdue || due_tick.is_some() || self.min_may_be_stale,
                 "more, but nothing is due at {to}"
             );
             assert!(hand <= to.max(old_hand), "hand {hand} past {to}");
@@ -237,6 +305,9 @@ impl CheckedWheel {
             _ => more.then_some(to),
         };
         self.check();
+        if !more {
+            self.compare();
+        }
         more
     }
 
@@ -307,14 +378,25 @@ impl CheckedWheel {
                 // Set aside by an advance that is not finished.
                 self.model.take(&entry);
             }
+            self.hashed.iter_mut().for_each(|hashed| hashed.came(entry));
         }
         self.check();
     }
 
-    /// The hashed wheel may need another look at a bucket of which everything due was yielded.
-    fn wheel_may_look(&self, to: u64) -> bool {
-        matches!(self.wheel, AnyWheel::Hashed(_))
-            && self.wheel.earliest().is_some_and(|next| next <= to)
+    /// Compares with the hashed wheel after everything due has come, unless some was set aside.
+    fn compare(&mut self) {
+        let hand = self.hand();
+        if self.wheel.has_backlog() {
+            return;
+        }
+        let Some(hashed) = &mut self.hashed else {
+            return;
+        };
+        if hand - hashed.wheel.hand() > MOST_TICKS {
+            self.hashed = None;
+        } else {
+            hashed.compare(hand, self.bursts.is_none());
+        }
     }
 
     /// Advances with the same budget until nothing is left; every call has to make headway.
@@ -326,6 +408,7 @@ impl CheckedWheel {
             self.take_backlog(budget);
         }
         assert!(self.model.backlog.is_empty(), "all of the backlog comes");
+        self.compare();
     }
 
     /// One call of `sweep`; says whether it ended a cycle.
@@ -349,6 +432,9 @@ impl CheckedWheel {
             .filter(|entry| self.dead.contains(&entry.index))
             .collect();
         assert_eq!(report.removed, gone.len());
+        if let Some(hashed) = &mut self.hashed {
+            gone.iter().for_each(|entry| hashed.cancel(entry));
+        }
         self.model.remove(&gone);
         self.min_may_be_stale |= !gone.is_empty();
         self.check();
@@ -380,6 +466,7 @@ impl CheckedWheel {
             ..Model::default()
         };
         assert!(!self.wheel.has_backlog(), "drained");
+        self.hashed = None;
         self.unfinished = None;
         self.min_may_be_stale = false;
         self.check();

@@ -7,7 +7,7 @@
 use super::ticks::{Ticks, saturated};
 use arbitrary::{Arbitrary, Result, Unstructured};
 use std::time::Duration;
-use tickwheel::{Budget, Settings, Time, WheelKind};
+use tickwheel::{Budget, Settings, Time};
 
 /// Operations of one case: enough for any bug of a timer's life, few enough to stay fast.
 pub(crate) const MAX_OPS: usize = 300;
@@ -111,29 +111,10 @@ impl TickLength {
     }
 }
 
-/// A wheel that can be built with any tick.
-#[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum Wheel {
-    Hierarchical,
-    Hashed(u16),
-}
-
-impl Wheel {
-    pub(crate) fn kind(self) -> WheelKind {
-        match self {
-            Self::Hierarchical => WheelKind::Hierarchical,
-            Self::Hashed(buckets) => WheelKind::Hashed {
-                buckets: 1 + usize::from(buckets % 1024),
-            },
-        }
-    }
-}
-
 /// What every timer with ticks is built with.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) tick: TickLength,
-    pub(crate) wheel: Wheel,
     pub(crate) max_pending: Limit,
 }
 
@@ -143,9 +124,7 @@ impl Shape {
     }
 
     pub(crate) fn settings(self) -> Settings {
-        let settings = Settings::new()
-            .tick(self.tick.duration())
-            .wheel(self.wheel.kind());
+        let settings = Settings::new().tick(self.tick.duration());
         self.max_pending
             .get()
             .into_iter()

@@ -193,7 +193,6 @@ fn build(case: &Case, clock: &ManualClock, world: &Shared) -> Engine {
         .shards(shards)
         .pinning(Pinning::Off)
         .tick(case.shape.tick.duration())
-        .wheel(case.shape.wheel.kind())
         .budget(case.budgets.budget())
         .routing(if case.spread {
             Routing::Spread

@@ -13,7 +13,7 @@ mod producer;
 
 use self::books::{Books, Engine};
 use self::producer::{Held, Producer};
-use super::choices::{Budgets, Wheel, weighted};
+use super::choices::{Budgets, weighted};
 use super::ledger::{Ends, Payload};
 use super::random::Random;
 use super::ticks::Rhythm;
@@ -29,7 +29,6 @@ use tickwheel::{
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
 pub struct Case {
-    wheel: Wheel,
     budgets: Budgets,
     /// A clock that only `Advance` moves.
     manual: bool,
@@ -223,7 +222,6 @@ fn build(case: &Case, books: &Arc<Books>) -> Engine {
         .clock(Arc::clone(&books.clock.clock))
         .shards(1 + usize::from(case.shards % 3))
         .tick(Duration::from_micros(1 + u64::from(case.tick)))
-        .wheel(case.wheel.kind())
         .budget(case.budgets.budget())
         .routing(if case.spread {
             Routing::Spread

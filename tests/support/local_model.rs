@@ -1,9 +1,7 @@
-//! The timers of one thread against the model, over any wheel, periodic timers included.
+//! The timers of one thread against the model, periodic timers included.
 
 use super::book::{Armed, Book, Effect, Goal, Repeat, State, Subject};
-use super::choices::{
-    Act, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, Wheel, budget, weighted,
-};
+use super::choices::{Act, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, budget, weighted};
 use super::ledger::Payload;
 use super::loop_timer::LoopTimer;
 use super::ticks::{Rhythm, Ticks, later};
@@ -529,7 +527,7 @@ pub(super) fn run(world: &mut World, mut timer: impl Local, ops: &Ops<Op>) {
 }
 
 /// What the fuzzer once found, each in the fewest operations that showed it.
-pub(crate) fn findings() -> [(&'static str, Case); 2] {
+pub(crate) fn findings() -> [(&'static str, Case); 1] {
     let first = Span::PowerOfTicks(137, -119);
     let repeat = Reaction::Repeat {
         first,
@@ -539,7 +537,6 @@ pub(crate) fn findings() -> [(&'static str, Case); 2] {
     let overdue_periods_left_by_the_budget = Case {
         shape: Shape {
             tick: TickLength::Milli,
-            wheel: Wheel::Hierarchical,
             max_pending: Limit(None),
         },
         uptime: Span::ManyTicks(17_360),
@@ -552,32 +549,8 @@ pub(crate) fn findings() -> [(&'static str, Case); 2] {
             Op::PollAll(Step::PowerOfTicks(42)),
         ]),
     };
-    // One timer due, and behind it in its bucket more than a chunk of others, at which the budget ends.
-    let in_ticks = |ticks| {
-        Op::Do(Reaction::Act(Act::Schedule {
-            by: (),
-            delay: Span::Ticks(ticks, 0),
-        }))
-    };
-    let a_bucket_left_by_the_budget = Case {
-        shape: Shape {
-            tick: TickLength::Hour,
-            wheel: Wheel::Hashed(0),
-            max_pending: Limit(None),
-        },
-        uptime: Span::Zero,
-        ops: Ops([1]
-            .into_iter()
-            .chain([2; 40])
-            .map(in_ticks)
-            .chain([Op::Jump(1)])
-            .collect()),
-    };
-    [
-        (
-            "overdue periods left by the budget",
-            overdue_periods_left_by_the_budget,
-        ),
-        ("a bucket left by the budget", a_bucket_left_by_the_budget),
-    ]
+    [(
+        "overdue periods left by the budget",
+        overdue_periods_left_by_the_budget,
+    )]
 }

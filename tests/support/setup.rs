@@ -6,9 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tickwheel::{
-    Builder, Drive, Expired, ManualClock, MissedTicks, Period, Pinning, Time, Timer, WheelKind,
-};
+use tickwheel::{Builder, Drive, Expired, ManualClock, MissedTicks, Period, Pinning, Time, Timer};
 
 pub(crate) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -61,7 +59,6 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) struct Setup {
     pub(crate) clock: ManualClock,
     pub(crate) drive: Drive,
-    pub(crate) wheel: WheelKind,
 }
 
 /// Runs a test with and without workers.
@@ -75,7 +72,6 @@ pub(crate) fn each_setup_from(start: Time, test: impl Fn(&Setup)) {
         test(&Setup {
             clock: ManualClock::starting_at(start),
             drive,
-            wheel: WheelKind::Hierarchical,
         });
     }
 }
@@ -89,16 +85,15 @@ pub(crate) fn each_recording(test: impl Fn(&Setup, Timer<u64>, Fired)) {
 }
 
 impl Setup {
-    /// Without workers, on the default wheel.
+    /// Without workers.
     pub(crate) fn by_hand() -> Self {
         Self {
             clock: ManualClock::new(),
             drive: Drive::Manual,
-            wheel: WheelKind::Hierarchical,
         }
     }
 
-    /// With workers, on the default wheel.
+    /// With workers.
     pub(crate) fn with_workers() -> Self {
         Self {
             drive: Drive::Workers,
@@ -108,10 +103,7 @@ impl Setup {
 
     /// One shard, 1 ms ticks.
     pub(crate) fn builder(&self) -> Builder {
-        one_shard()
-            .clock(self.clock.clone())
-            .drive(self.drive)
-            .wheel(self.wheel)
+        one_shard().clock(self.clock.clone()).drive(self.drive)
     }
 
     /// An engine that logs what fires.

@@ -4,9 +4,7 @@
 //! before its end calls the waker, exactly once, and nothing else does.
 
 use super::book::{Armed, Book, Effect, Goal, State, Subject};
-use super::choices::{
-    Act, Budgets, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, Wheel, weighted,
-};
+use super::choices::{Act, Budgets, Limit, MAX_OPS, Ops, Shape, Span, Step, TickLength, weighted};
 use super::ledger::Payload;
 use super::ticks::Ticks;
 use arbitrary::Arbitrary;
@@ -359,7 +357,6 @@ pub(crate) fn findings() -> [(&'static str, Case); 2] {
 fn hierarchical(tick: TickLength) -> Shape {
     Shape {
         tick,
-        wheel: Wheel::Hierarchical,
         max_pending: Limit(None),
     }
 }

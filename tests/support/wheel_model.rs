@@ -1,28 +1,19 @@
-//! The wheels by themselves: random operations, each answer compared with [`CheckedWheel`]'s sorted map.
+//! The wheel by itself: random operations, each answer compared with [`CheckedWheel`]'s models.
 
 use super::checked_wheel::CheckedWheel;
 use super::choices::{Ops, small, weighted};
 use arbitrary::Arbitrary;
-use tickwheel::wheel::{AnyWheel, Hashed, Hierarchical};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
 pub struct Case {
-    wheel: Kind,
+    /// The logarithm of the buckets of the hashed wheel beside it.
+    ring: u8,
     /// Small bursts, in which more than the order of ticks comes into play.
     bursts: Option<u8>,
     uptime: Span,
     crowd: Option<Crowd>,
     ops: Ops<Op>,
-}
-
-weighted! {
-    enum Kind {
-        3 => Hierarchical,
-        /// Down to rings of one, two and four buckets.
-        1 => Small(u8),
-        2 => Hashed(u16),
-    }
 }
 
 /// Many entries in few ticks, so that budgets cut buckets in the middle.
@@ -136,17 +127,8 @@ fn apply(wheel: &mut CheckedWheel, op: Op) {
 
 /// Runs the case; panics where wheel and model differ.
 pub fn check(case: &Case) {
-    let hashed = |buckets| CheckedWheel::new(AnyWheel::Hashed(Hashed::new(buckets)));
-    let mut wheel = match (case.wheel, case.bursts) {
-        (Kind::Small(bits), _) => hashed(1 << (bits % 4)),
-        (Kind::Hashed(buckets), _) => hashed(1 + usize::from(buckets % 4096)),
-        (Kind::Hierarchical, None) => {
-            CheckedWheel::new(AnyWheel::Hierarchical(Hierarchical::new()))
-        }
-        (Kind::Hierarchical, Some(bursts)) => {
-            CheckedWheel::with_bursts_of(1 + usize::from(bursts % 8))
-        }
-    };
+    let bursts = case.bursts.map(|bursts| 1 + usize::from(bursts % 8));
+    let mut wheel = CheckedWheel::new(bursts, 1 << (case.ring % 11));
     wheel.advance_fully(case.uptime.ticks(), 1);
     if let Some(Crowd {
         first,

@@ -1,7 +1,7 @@
 //! A tick with very many entries, beyond what the model shows with small bursts: what was filed shortly before need not
 //! wait for all of them, and what a burst costs.
 
-use tickwheel::wheel::{BURST, Entry, Hashed, Hierarchical, Wheel};
+use tickwheel::wheel::{BURST, Entry, Wheel};
 
 fn entry(deadline: u64, index: u32) -> Entry {
     Entry {
@@ -15,7 +15,7 @@ fn entry(deadline: u64, index: u32) -> Entry {
 const MANY: u32 = 150_000;
 
 /// Advances until nothing is left but the backlog, and says what came.
-fn advance(wheel: &mut Hierarchical, to: u64) -> Vec<Entry> {
+fn advance(wheel: &mut Wheel, to: u64) -> Vec<Entry> {
     let mut due = Vec::new();
     while wheel.advance(to, 100, &mut due) {}
     due
@@ -24,7 +24,7 @@ fn advance(wheel: &mut Hierarchical, to: u64) -> Vec<Entry> {
 #[test]
 fn a_late_entry_for_the_tick_of_a_burst_is_yielded_in_time() {
     for tick in [300, 5_000, 300_000] {
-        let mut wheel = Hierarchical::new();
+        let mut wheel = Wheel::new();
         (0..MANY).for_each(|index| wheel.insert(entry(tick, index)));
         assert!(advance(&mut wheel, tick - 1).is_empty());
         // The latter is as many as an inbox and a log hand over at the last moment.
@@ -41,7 +41,7 @@ fn a_late_entry_for_the_tick_of_a_burst_is_yielded_in_time() {
 /// Cascading entry by entry takes a move each, and 4 moves are allowed for each entry of the budget.
 #[test]
 fn a_burst_cascades_chunk_by_chunk() {
-    let mut wheel = Hierarchical::new();
+    let mut wheel = Wheel::new();
     (0..MANY).for_each(|index| wheel.insert(entry(300_000, index)));
     let (mut due, mut calls) = (Vec::new(), 0);
     while due.is_empty() {
@@ -56,7 +56,7 @@ fn a_burst_cascades_chunk_by_chunk() {
 #[test]
 fn overdue_entries_without_end_keep_no_tick_waiting() {
     for budget in [1, 16, 100, BURST, 2 * BURST] {
-        let mut wheel = Hierarchical::new();
+        let mut wheel = Wheel::new();
         wheel.insert(entry(7, u32::MAX));
         let (mut due, mut overdue) = (Vec::new(), 0);
         while !due.iter().any(|entry: &Entry| entry.index == u32::MAX) {
@@ -80,7 +80,7 @@ fn a_sweep_that_stands_in_the_backlog_survives_what_is_taken_from_it() {
     const ALL: u32 = 40 * CHUNK;
     let chunks = (1..=4).flat_map(|swept| (1..=6).map(move |taken| (swept, taken)));
     for ((swept, taken), far) in chunks.flat_map(|case| [(case, 0), (case, 2)]) {
-        let mut wheel = Hierarchical::new().with_bursts_of(1);
+        let mut wheel = Wheel::new().with_bursts_of(1);
         (0..ALL).for_each(|index| wheel.insert(entry(70, index)));
         let mut due = advance(&mut wheel, 70);
         for _ in 0..swept {
@@ -99,39 +99,5 @@ fn a_sweep_that_stands_in_the_backlog_survives_what_is_taken_from_it() {
         wheel.drain_all(&mut |entry| left.push(entry.index));
         left.sort_unstable();
         assert!(left.into_iter().eq(ALL..ALL + far));
-    }
-}
-
-/// A bucket whose tick is being yielded is left alone: what is yielded goes on where it stood.
-#[test]
-fn a_sweep_beside_a_tick_that_is_half_yielded_loses_nothing() {
-    // One bucket has all of them; every other round is due.
-    const BUCKETS: usize = 8;
-    for (budget, swept) in [(1, 1), (1, 1_000), (5, 10), (20, 1_000)] {
-        let mut wheel = Hashed::new(BUCKETS);
-        (0..400).for_each(|index| wheel.insert(entry(1 + 8 * u64::from(index % 2), index)));
-        let (mut due, mut more) = (Vec::new(), true);
-        let is_dead = &mut |entry: Entry| entry.index % 3 == 0;
-        while more {
-            more = wheel.advance(1, budget, &mut due);
-            let _ = wheel.sweep(swept, is_dead);
-        }
-        let mut came: Vec<u32> = due.iter().map(|entry| entry.index).collect();
-        came.sort_unstable();
-        came.retain(|index| index % 3 > 0);
-        assert!(
-            came.into_iter()
-                .eq((0..400).step_by(2).filter(|index| index % 3 > 0)),
-            "{budget}, {swept}"
-        );
-        while !wheel.sweep(1_000, is_dead).cycle_done {}
-        while !wheel.sweep(1_000, is_dead).cycle_done {}
-        let mut left = Vec::new();
-        wheel.drain_all(&mut |entry| left.push(entry.index));
-        left.sort_unstable();
-        assert!(
-            left.into_iter()
-                .eq((1..400).step_by(2).filter(|index| index % 3 > 0))
-        );
     }
 }

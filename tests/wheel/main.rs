@@ -1,4 +1,4 @@
-//! Both wheels against one naive model, what a sweep must not miss, and ticks with so many entries that some are set
+//! The wheel against two naive models, what a sweep must not miss, and ticks with so many entries that some are set
 //! aside (`bursts`).
 
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
@@ -11,22 +11,23 @@ mod support {
     pub(crate) mod wheel_model;
 }
 
+#[allow(dead_code, unreachable_pub, reason = "its `main` is the example's")]
+#[path = "../../examples/hashed_wheel.rs"]
+mod hashed_wheel;
+
 mod bursts;
 
-use tickwheel::wheel::{AnyWheel, Entry, Hashed, Hierarchical, Wheel};
+use tickwheel::wheel::{Entry, Wheel};
 
-/// Random operations on every kind of wheel, each step compared with the sorted map.
+/// Random operations, each step compared with the sorted map, and each tick with a hashed wheel.
 #[test]
-fn wheels_behave_like_the_sorted_map() {
+fn the_wheel_behaves_like_a_sorted_map_and_like_a_hashed_wheel() {
     support::properties::holds(1024, 1024, support::wheel_model::check);
 }
 
-/// Returns a hashed wheel of so many buckets, or else a hierarchical one, with 1600 entries.
-fn filled(buckets: Option<usize>) -> AnyWheel {
-    let mut wheel = match buckets {
-        Some(buckets) => AnyWheel::Hashed(Hashed::new(buckets)),
-        None => AnyWheel::Hierarchical(Hierarchical::new()),
-    };
+/// Returns a wheel with 1600 entries.
+fn filled() -> Wheel {
+    let mut wheel = Wheel::new();
     for n in 0..1600 {
         let row = u64::from(n / 4);
         let deadline = [
@@ -46,29 +47,23 @@ fn filled(buckets: Option<usize>) -> AnyWheel {
 
 #[test]
 fn a_sweep_that_begins_anew_sees_what_it_has_passed() {
-    for kind in [None, Some(1), Some(512)] {
-        let mut wheel = filled(kind);
-        wheel.sweep(800, &mut |_| false);
-        wheel.restart_sweep();
-        let sweep = wheel.sweep(2000, &mut |entry| entry.index % 2 == 0);
-        assert!(sweep.cycle_done, "{kind:?}");
-        assert_eq!((sweep.examined, sweep.removed), (1600, 800), "{kind:?}");
-    }
+    let mut wheel = filled();
+    wheel.sweep(800, &mut |_| false);
+    wheel.restart_sweep();
+    let sweep = wheel.sweep(2000, &mut |entry| entry.index % 2 == 0);
+    assert!(sweep.cycle_done);
+    assert_eq!((sweep.examined, sweep.removed), (1600, 800));
 }
 
 /// Entries that move to finer rings while a sweep is half-way must not slip past it, wherever it stands.
 #[test]
 fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
     let is_dead = &mut |entry: Entry| entry.index % 2 == 0;
-    let kinds = [None, Some(1), Some(2), Some(8), Some(512)];
-    for (kind, to) in kinds
-        .into_iter()
-        .flat_map(|kind| [(kind, 1024), (kind, 66_000)])
-    {
+    for to in [1024, 66_000] {
         for calls in 0.. {
-            let mut wheel = filled(kind);
+            let mut wheel = filled();
             if (0..calls).any(|_| wheel.sweep(31, is_dead).cycle_done) {
-                assert!(calls > 1600 / 64, "{kind:?}: a call keeps to its budget");
+                assert!(calls > 1600 / 64, "a call keeps to its budget");
                 break;
             }
             let mut due = Vec::new();
@@ -77,7 +72,7 @@ fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
             wheel.drain_all(&mut |entry| {
                 assert!(
                     !is_dead(entry),
-                    "{kind:?}: {entry:?} after {calls} calls and {to} ticks"
+                    "{entry:?} after {calls} calls and {to} ticks"
                 );
             });
         }
@@ -87,35 +82,31 @@ fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
 /// A caller that asks in the middle of an advance is told of what it has not taken yet.
 #[test]
 fn entries_that_an_unfinished_advance_has_left_are_the_next_deadline() {
-    for mut wheel in [
-        AnyWheel::Hierarchical(Hierarchical::new()),
-        AnyWheel::Hashed(Hashed::new(4)),
-    ] {
-        let insert = |wheel: &mut AnyWheel, deadline| {
-            wheel.insert(Entry {
-                deadline,
-                index: 0,
-                mark: 0,
-            });
-        };
-        let mut due = Vec::new();
-        (0..3).for_each(|_| insert(&mut wheel, 5));
-        insert(&mut wheel, 30);
-        assert_eq!(wheel.earliest(), Some(5));
-        for left in [2, 1] {
-            assert!(wheel.advance(9, 1, &mut due), "{left} are left");
-            assert!(wheel.earliest().is_some_and(|next| next <= 5));
-        }
-        while wheel.advance(9, 1, &mut due) {}
-        assert_eq!((due.len(), wheel.earliest()), (3, Some(30)));
-        // Overdue ones, which lie apart.
-        (0..2).for_each(|_| insert(&mut wheel, 7));
-        for _ in 0..2 {
-            assert!(wheel.earliest().is_some_and(|next| next <= 9));
-            let _ = wheel.advance(9, 1, &mut due);
-        }
-        assert_eq!((due.len(), wheel.earliest()), (5, Some(30)));
+    let mut wheel = Wheel::new();
+    let insert = |wheel: &mut Wheel, deadline| {
+        wheel.insert(Entry {
+            deadline,
+            index: 0,
+            mark: 0,
+        });
+    };
+    let mut due = Vec::new();
+    (0..3).for_each(|_| insert(&mut wheel, 5));
+    insert(&mut wheel, 30);
+    assert_eq!(wheel.earliest(), Some(5));
+    for left in [2, 1] {
+        assert!(wheel.advance(9, 1, &mut due), "{left} are left");
+        assert!(wheel.earliest().is_some_and(|next| next <= 5));
     }
+    while wheel.advance(9, 1, &mut due) {}
+    assert_eq!((due.len(), wheel.earliest()), (3, Some(30)));
+    // Overdue ones, which lie apart.
+    (0..2).for_each(|_| insert(&mut wheel, 7));
+    for _ in 0..2 {
+        assert!(wheel.earliest().is_some_and(|next| next <= 9));
+        let _ = wheel.advance(9, 1, &mut due);
+    }
+    assert_eq!((due.len(), wheel.earliest()), (5, Some(30)));
 }
 
 /// A bucket may hold any number of entries that are not due yet. One call looks at a bounded number of them, and all
@@ -124,33 +115,29 @@ fn entries_that_an_unfinished_advance_has_left_are_the_next_deadline() {
 fn an_advance_goes_through_a_crowded_bucket_piece_by_piece() {
     const DUE: u64 = 1_000_000;
     const CROWD: u32 = 20_000;
-    for mut wheel in [
-        AnyWheel::Hierarchical(Hierarchical::new()),
-        AnyWheel::Hashed(Hashed::new(1)),
-    ] {
-        for index in 0..=CROWD {
-            let later = u64::from(1 + index % 60);
-            wheel.insert(Entry {
-                deadline: DUE + if index < CROWD { later } else { 0 },
-                index,
-                mark: 0,
-            });
-        }
-        let (mut due, mut calls) = (Vec::new(), 0);
-        while wheel.advance(DUE, 1, &mut due) {
-            calls += 1;
-        }
-        assert_eq!((due.len(), due[0].index), (1, CROWD));
-        // Four entries for that of the budget, 64 more, and the rest of a chunk. An entry goes through nine rings at most.
-        assert!((CROWD / 99..CROWD / 7).contains(&calls), "{calls} calls");
+    let mut wheel = Wheel::new();
+    for index in 0..=CROWD {
+        let later = u64::from(1 + index % 60);
+        wheel.insert(Entry {
+            deadline: DUE + if index < CROWD { later } else { 0 },
+            index,
+            mark: 0,
+        });
     }
+    let (mut due, mut calls) = (Vec::new(), 0);
+    while wheel.advance(DUE, 1, &mut due) {
+        calls += 1;
+    }
+    assert_eq!((due.len(), due[0].index), (1, CROWD));
+    // Four entries for that of the budget, 64 more, and the rest of a chunk. An entry goes through nine rings at most.
+    assert!((CROWD / 99..CROWD / 7).contains(&calls), "{calls} calls");
 }
 
 /// Its bucket is half-way to finer rings: the entry must not come before those of its tick that are still on their way.
 #[test]
 fn an_entry_that_comes_during_a_cascade_stays_behind_older_ones_of_its_tick() {
     let (first, tick) = (512, 900);
-    let mut wheel = Hierarchical::new();
+    let mut wheel = Wheel::new();
     let entry = |deadline, index| Entry {
         deadline,
         index,
@@ -169,15 +156,4 @@ fn an_entry_that_comes_during_a_cascade_stays_behind_older_ones_of_its_tick() {
     let came = due.iter().map(|entry| entry.index);
     let even = (0..1000).filter(|index| index % 2 == 0);
     assert!(came.eq([1000, 1001].into_iter().chain(even).chain([1002])));
-}
-
-#[test]
-fn a_hashed_wheel_holds_its_buckets_and_little_more() {
-    for buckets in [1, 64, 1 << 12] {
-        let held = Hashed::new(buckets).held_bytes();
-        assert!(
-            (16 * buckets..1024 + 32 * buckets).contains(&held),
-            "{held} bytes"
-        );
-    }
 }

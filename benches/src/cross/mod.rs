@@ -3,6 +3,7 @@
 mod engine;
 mod futures;
 mod locked;
+mod queued;
 mod throughput;
 mod timed;
 
@@ -174,6 +175,7 @@ pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
         Peer::TimerTimes => measure_peer::<engine::SubmitterPeer<true>>,
         Peer::TimerSlack => measure_peer::<engine::SlackPeer>,
         Peer::TimerPriority => measure_peer::<engine::PriorityPeer>,
+        Peer::Hashed => measure_peer::<queued::Queued>,
         Peer::LockedWheel => measure_peer::<locked::LockedWheel>,
         Peer::LockedTree => measure_peer::<locked::LockedTree>,
         Peer::LockedHeaps => measure_peer::<locked::LockedHeaps>,
@@ -274,6 +276,7 @@ mod tests {
         }
         keeps_the_rules::<locked::LockedWheel>();
         keeps_the_rules::<locked::LockedTree>();
+        keeps_the_rules::<queued::Queued>();
         keeps_the_rules::<locked::LockedHeaps>();
         keeps_the_rules::<futures::TokioPeer>();
         keeps_the_rules::<futures::SleepPeer>();

@@ -11,6 +11,8 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use peers::HashedPeer;
+
 pub use loops::{idle_polls, resident};
 pub use peers::{
     BitwheelPeer, DelayQueuePeer, EventLoopPeer, EventLoopRemotePeer, FixedPeer, FloorPeer,
@@ -18,6 +20,11 @@ pub use peers::{
 };
 
 const TICK: Duration = Duration::from_millis(1);
+/// A millisecond in nanoseconds.
+const MS: u64 = 1_000_000;
+
+/// Buckets of the hashed wheel, as Netty has in the comparison.
+pub(crate) const HASHED_BUCKETS: usize = 32_768;
 
 /// The delays of churn in milliseconds.
 pub const LONG: Range<u64> = 1_000..60_000;
@@ -35,6 +42,7 @@ pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
         Peer::Nexus => measure_peer::<NexusPeer>,
         Peer::DelayQueue => measure_peer::<DelayQueuePeer>,
         Peer::Tokio => measure_peer::<TokioSleepPeer>,
+        Peer::Hashed => measure_peer::<HashedPeer>,
         Peer::Heap => measure_peer::<HeapPeer>,
         Peer::Floor => measure_peer::<FloorPeer>,
         other => unreachable!("{other:?} takes no part in local figures"),
@@ -281,6 +289,7 @@ mod tests {
         keeps_the_rules::<NexusPeer>();
         keeps_the_rules::<DelayQueuePeer>();
         keeps_the_rules::<TokioSleepPeer>();
+        keeps_the_rules::<HashedPeer>();
         keeps_the_rules::<HeapPeer>();
         keeps_the_rules::<EventLoopRemotePeer>();
         keeps_the_rules::<TreePeer>();

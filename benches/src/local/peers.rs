@@ -1,5 +1,7 @@
 //! Timers of one thread.
 
+use super::{HASHED_BUCKETS, MS};
+use crate::hashed_wheel::{HashedKey, HashedWheel};
 use crate::slots::{SlotKey, Slots};
 use bitwheel::timer::{BitWheelWithFailover, LargePreciseWheelWithFailover};
 use nexus_timer::{BoundedWheel, TimerHandle};
@@ -601,6 +603,54 @@ impl LoopPeer for HeapPeer {
     #[inline]
     fn read_clock(&mut self) {
         self.now = nanos();
+    }
+}
+
+/// Netty's wheel, with a tick of a millisecond.
+pub(super) struct HashedPeer {
+    wheel: HashedWheel<u64>,
+    due: Vec<u64>,
+    now: u64,
+}
+
+impl LocalPeer for HashedPeer {
+    type Handle = HashedKey;
+
+    fn new(_capacity: usize) -> Self {
+        Self {
+            wheel: HashedWheel::new(HASHED_BUCKETS, 0),
+            due: Vec::new(),
+            now: 0,
+        }
+    }
+
+    #[inline]
+    fn schedule(&mut self, delay: Duration, payload: u64) -> HashedKey {
+        let deadline = self.now + delay.as_nanos() as u64;
+        self.wheel.schedule(deadline.div_ceil(MS), payload)
+    }
+
+    #[inline]
+    fn cancel(&mut self, key: HashedKey) -> u64 {
+        self.wheel.cancel(key).expect("the timer is pending")
+    }
+
+    #[inline]
+    fn rearm(&mut self, key: HashedKey, delay: Duration) -> HashedKey {
+        let payload = self.cancel(key);
+        self.schedule(delay, payload)
+    }
+
+    fn advance(&mut self, by: Duration) -> usize {
+        self.now += by.as_nanos() as u64;
+        while self.wheel.hand() < self.now / MS {
+            self.wheel.advance(&mut self.due);
+        }
+        let fired = self.due.len();
+        self.due
+            .drain(..)
+            .for_each(|payload| _ = black_box(payload));
+        fired
     }
 }
 

@@ -5,14 +5,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tickwheel::{
     Budget, BuildError, Builder, Drive, IdleStrategy, ManualClock, Pinning, Routing,
-    Settings as Shared, WheelKind,
+    Settings as Shared,
 };
 
 #[derive(Arbitrary, Clone, Debug)]
 pub(super) struct Settings {
     tick: Tick,
     shards: Shards,
-    buckets: Option<Buckets>,
     max_pending: Option<usize>,
     budget: Option<(u8, u8, u8)>,
     pinning: Cores,
@@ -39,13 +38,6 @@ enum Shards {
     Any(usize),
 }
 
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Buckets {
-    Few(u16),
-    AboveMost(u32),
-    Any(usize),
-}
-
 #[derive(Arbitrary, Clone, Debug)]
 enum Cores {
     Default,
@@ -61,7 +53,6 @@ enum Idle {
 }
 
 pub(super) const MAX_TICK: Duration = Duration::from_secs(3600);
-const MAX_BUCKETS: usize = 1 << 16;
 
 impl Settings {
     pub(super) fn tick(&self) -> Duration {
@@ -85,16 +76,6 @@ impl Settings {
         }
     }
 
-    fn wheel(&self) -> WheelKind {
-        let Some(buckets) = self.buckets else { return WheelKind::Hierarchical };
-        let buckets = match buckets {
-            Buckets::Few(buckets) => buckets.into(),
-            Buckets::AboveMost(above) => MAX_BUCKETS + 1 + above as usize,
-            Buckets::Any(buckets) => buckets,
-        };
-        WheelKind::Hashed { buckets }
-    }
-
     fn budget(&self) -> Budget {
         let Some((drain, fire, sweep)) = self.budget else { return Budget::new() };
         Budget::new().drain(drain.into()).fire(fire.into()).sweep(sweep.into())
@@ -102,7 +83,7 @@ impl Settings {
 
     /// The settings that every kind of timer has.
     pub(super) fn shared(&self) -> Shared {
-        let shared = Shared::new().tick(self.tick()).wheel(self.wheel()).budget(self.budget());
+        let shared = Shared::new().tick(self.tick()).budget(self.budget());
         self.max_pending.into_iter().fold(shared, Shared::max_pending)
     }
 
@@ -119,7 +100,6 @@ impl Settings {
     pub(super) fn builder(&self, clock: &ManualClock) -> Builder {
         let builder = Builder::new()
             .tick(self.tick())
-            .wheel(self.wheel())
             .budget(self.budget())
             .pinning(self.pinning())
             .routing(if self.spread { Routing::Spread } else { Routing::Home })
@@ -138,15 +118,10 @@ impl Settings {
     /// The reasons for which any kind of timer has to be refused.
     pub(super) fn faults(&self) -> Vec<Fault> {
         let (tick, Budget { drain, fire, sweep, .. }) = (self.tick(), self.budget());
-        let good = |buckets| (1..=MAX_BUCKETS).contains(&buckets);
         let faults = [
             (Fault::Tick, tick < Duration::from_micros(1) || tick > MAX_TICK),
             (Fault::MaxPending, self.max_pending == Some(0)),
             (Fault::Budget, drain == 0 || fire == 0 || sweep == 0),
-            (
-                Fault::Buckets,
-                matches!(self.wheel(), WheelKind::Hashed { buckets } if !good(buckets)),
-            ),
         ];
         faults.into_iter().filter(|(_, holds)| *holds).map(|(fault, _)| fault).collect()
     }
@@ -175,7 +150,6 @@ impl Settings {
 pub(super) enum Fault {
     Tick,
     Shards,
-    Buckets,
     MaxPending,
     Budget,
     Cores,
@@ -195,7 +169,6 @@ fn told(settings: &Settings, error: &BuildError) -> Option<Fault> {
             assert_eq!(Some(*shards), settings.shards());
             Fault::Shards
         }
-        BuildError::BucketsOutOfRange { .. } => Fault::Buckets,
         BuildError::ZeroMaxPending => Fault::MaxPending,
         BuildError::ZeroBudget { .. } => Fault::Budget,
         BuildError::EmptyCoreList => Fault::Cores,

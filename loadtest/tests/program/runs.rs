@@ -113,7 +113,7 @@ fn every_kind_of_load_holds_the_verdict() {
     for run in [
         "--payload closure --reschedule-share 0.2",
         "--handles --reschedule-share 0.2 --cancel-share 0.5",
-        "--payload closure --handles --wheel hashed:64 --tick 50us",
+        "--payload closure --handles --tick 50us",
         "--max-pending 100 --in-flight 200",
         "--rate 5k --idle spin:50us --no-pin",
         "--delay uniform:0ms..2ms --cancel-share 0.3 --in-flight 10",
@@ -127,10 +127,7 @@ fn every_kind_of_load_holds_the_verdict() {
 fn the_shipped_recording_replays_fast_and_exactly() {
     let folder = folder();
     write(&folder, "small.csv", RECORDING);
-    sound(
-        &folder,
-        "replay small.csv --fast --wheel hashed:8 --tick 100us",
-    );
+    sound(&folder, "replay small.csv --fast --tick 100us");
     sound(&folder, "replay small.csv --fast --max-pending 100");
     let json = sound(&folder, "replay small.csv --fast --linger 70s");
     assert!(
@@ -196,10 +193,6 @@ fn a_bad_workload_is_refused_line_by_line() {
 fn bad_options_exit_with_2_and_say_what_is_allowed() {
     let folder = folder();
     for (arguments, hint) in [
-        (
-            "--wheel hashed:0 --duration 1s",
-            "buckets is 0; choose 1 to 65536",
-        ),
         ("--tick 1ns --duration 1s", "tick is 1ns; choose 1us to 1h"),
         ("--duration 5124095576030431h15s1000ms", "too large"),
         (

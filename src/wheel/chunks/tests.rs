@@ -2,8 +2,6 @@
 
 use super::*;
 
-pub(in crate::wheel) type Small = Chunks<3>;
-
 pub(in crate::wheel) fn entry(n: u64) -> Entry {
     Entry {
         deadline: n,
@@ -12,8 +10,14 @@ pub(in crate::wheel) fn entry(n: u64) -> Entry {
     }
 }
 
+impl Chunks {
+    pub(in crate::wheel) fn push(&mut self, bucket: &mut Bucket, entry: Entry) {
+        assert!(self.try_push(bucket, entry));
+    }
+}
+
 /// Empties a bucket; the deadlines of what was in it.
-pub(in crate::wheel) fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64> {
+pub(in crate::wheel) fn all(chunks: &mut Chunks, bucket: &mut Bucket) -> Vec<u64> {
     let mut out = Vec::new();
     while let Some(chunk) = chunks.pop(bucket) {
         out.extend(chunk.entries().iter().map(|entry| entry.deadline));
@@ -23,16 +27,16 @@ pub(in crate::wheel) fn all(chunks: &mut Small, bucket: &mut Bucket) -> Vec<u64>
 
 #[test]
 fn memory_follows_the_population_and_low_segments_fill_first() {
-    let mut chunks = Small::default();
+    let mut chunks = Chunks::default();
     let mut buckets = vec![Bucket::EMPTY; 50];
     chunks.push(&mut buckets[0], entry(0));
-    let of_list = chunks.held_bytes() - SEGMENT_CHUNKS * size_of::<Chunk<3>>();
+    let of_list = chunks.held_bytes() - SEGMENT_CHUNKS * size_of::<Chunk>();
     assert!(
-        (size_of::<Segment<3>>()..4096).contains(&of_list),
+        (size_of::<Segment>()..4096).contains(&of_list),
         "{of_list} bytes"
     );
     all(&mut chunks, &mut buckets[0]);
-    let entries = 3 * 40 * SEGMENT_CHUNKS as u64;
+    let entries = (40 * SEGMENT_CHUNKS * CHUNK_ENTRIES) as u64;
     (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
     let peak = chunks.held_bytes();
     assert!(chunks.free < SEGMENT_CHUNKS * 2);
@@ -56,10 +60,15 @@ fn memory_follows_the_population_and_low_segments_fill_first() {
     );
 }
 
+/// Numbers of entries in chains of up to three chunks.
+fn lengths() -> impl Iterator<Item = u64> {
+    (0..=2).flat_map(|full| [0, 1, 2, 15, 30].map(|more| full * CHUNK_ENTRIES as u64 + more))
+}
+
 #[test]
 fn a_chain_is_appended_whether_its_chunk_fits_into_the_last_one_or_not() {
-    for (before, more) in (0..=7).flat_map(|before| (0..=7).map(move |more| (before, more))) {
-        let mut chunks = Small::default();
+    for (before, more) in lengths().flat_map(|before| lengths().map(move |more| (before, more))) {
+        let mut chunks = Chunks::default();
         let (mut bucket, mut from) = (Bucket::EMPTY, Bucket::EMPTY);
         (0..before).for_each(|n| chunks.push(&mut bucket, entry(n)));
         (before..before + more).for_each(|n| chunks.push(&mut from, entry(n)));

@@ -1,17 +1,16 @@
 //! The checks of the reference's suite that are about real time, with long times scaled down.
 
-use super::netty;
-use crate::support::setup::{Fired, HOUR, ms, recording, reflexive, secs, wait_until};
+use crate::support::setup::{Fired, HOUR, ms, one_shard, recording, reflexive, secs, wait_until};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use tickwheel::{Clock, Expired, MonotonicClock, Time, Timer, WheelKind};
+use tickwheel::{Clock, Expired, MonotonicClock, Time, Timer};
 
 #[test]
 fn netty_a_timer_runs_after_its_delay_and_not_before() {
     // Ten seconds there, with a wait of three.
     let (sender, receiver) = channel();
     let far = sender.clone();
-    let timer = netty().build().unwrap();
+    let timer = one_shard().build().unwrap();
     let start = Instant::now();
     timer
         .run_after(secs(60), move || far.send(Instant::now()).unwrap())
@@ -30,11 +29,10 @@ fn netty_a_timer_runs_after_its_delay_and_not_before() {
 }
 
 #[test]
-fn netty_a_task_that_schedules_itself_outlives_the_length_of_the_wheel() {
+fn netty_a_task_that_schedules_itself_goes_on() {
     let (sender, receiver) = channel();
-    let wheel = WheelKind::Hashed { buckets: 4 };
     let timer = reflexive(
-        netty().tick(ms(10)).wheel(wheel),
+        one_shard().tick(ms(10)),
         move |timer: &Timer<u64>, expired| {
             if expired.payload < 12 {
                 timer.schedule(ms(10), expired.payload + 1).unwrap();
@@ -61,7 +59,11 @@ fn hundred_thousand(tick: Duration, delay: Duration) -> Duration {
         let took = Clock::now(&clock) - Time::from_nanos(expired.payload);
         log.push(expired.with_payload(took.as_nanos() as u64));
     };
-    let timer = netty().tick(tick).clock(clock).build_with(handler).unwrap();
+    let timer = one_shard()
+        .tick(tick)
+        .clock(clock)
+        .build_with(handler)
+        .unwrap();
     (0..TIMERS).for_each(|_| _ = timer.schedule_key(delay, timer.now().as_nanos()).unwrap());
     wait_until("all have fired", || fired.len() as u64 == TIMERS);
     let took = fired.ids().into_iter().map(Duration::from_nanos);
@@ -80,7 +82,7 @@ fn netty_100_000_timers_each_run_within_the_delay_and_twice_tick_plus_delay() {
 
 #[test]
 fn unlike_netty_a_worker_with_nothing_due_sleeps() {
-    let (timer, _fired) = recording(netty());
+    let (timer, _fired) = recording(one_shard());
     timer.schedule(HOUR, 1).unwrap();
     timer.wait_idle();
     std::thread::sleep(ms(5));

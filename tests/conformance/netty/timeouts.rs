@@ -1,41 +1,38 @@
 //! Delays, limits, cancels, order, tasks.
 
-use super::{netty, setups};
 use crate::support::ledger::{Ledger, Payload};
 use crate::support::setup::{
-    Fired, HOUR, Setup, ms, recording, reflexive, secs, set_of, wait_until,
+    Fired, HOUR, Setup, ms, one_shard, recording, reflexive, secs, set_of, wait_until,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    Cancel, Executor, Expired, ScheduleErrorKind, StopError, Timer, TimerTask, WheelKind,
-    executor_fn,
+    Cancel, Executor, Expired, ScheduleErrorKind, StopError, Timer, TimerTask, executor_fn,
 };
 
 #[test]
 fn netty_refuses_the_timer_above_the_limit_and_names_both_numbers() {
-    for at in setups() {
-        let (timer, _fired) = recording(at.builder().max_pending(2));
-        timer.schedule(secs(5), 1).unwrap();
-        timer.schedule(secs(5), 2).unwrap();
-        let error = timer.schedule(secs(1), 3).unwrap_err();
-        let kind = ScheduleErrorKind::TooManyPending {
-            pending: 2,
-            max_pending: 2,
-        };
-        assert_eq!(*error.kind(), kind);
-        let text = error.to_string();
-        assert!(text.contains("2 timers are pending") && text.contains("max_pending is 2"));
-        assert_eq!(error.into_payload(), 3, "and the payload comes back");
-        assert_eq!(timer.pending(), 2);
-    }
+    let at = Setup::with_workers();
+    let (timer, _fired) = recording(at.builder().max_pending(2));
+    timer.schedule(secs(5), 1).unwrap();
+    timer.schedule(secs(5), 2).unwrap();
+    let error = timer.schedule(secs(1), 3).unwrap_err();
+    let kind = ScheduleErrorKind::TooManyPending {
+        pending: 2,
+        max_pending: 2,
+    };
+    assert_eq!(*error.kind(), kind);
+    let text = error.to_string();
+    assert!(text.contains("2 timers are pending") && text.contains("max_pending is 2"));
+    assert_eq!(error.into_payload(), 3, "and the payload comes back");
+    assert_eq!(timer.pending(), 2);
 }
 
 #[test]
 fn netty_frees_the_place_of_a_cancelled_timer_here_at_once() {
-    let (timer, _fired) = recording(netty().max_pending(2));
+    let (timer, _fired) = recording(one_shard().max_pending(2));
     timer.schedule(HOUR, 0).unwrap();
     for id in 1..1000 {
         let timeout = timer.schedule(HOUR, id).expect("no tick has to pass first");
@@ -46,7 +43,7 @@ fn netty_frees_the_place_of_a_cancelled_timer_here_at_once() {
 
 #[test]
 fn netty_frees_the_place_of_a_fired_timer_before_its_task_runs() {
-    let [at, _] = setups();
+    let at = Setup::with_workers();
     let (fired, log) = Fired::pair();
     let timer = reflexive(
         at.builder().max_pending(2),
@@ -67,68 +64,62 @@ fn netty_frees_the_place_of_a_fired_timer_before_its_task_runs() {
 
 #[test]
 fn netty_clamps_huge_delays_and_they_do_not_fire() {
-    for at in setups() {
-        let (timer, fired) = at.recording();
-        let huge = timer.schedule(Duration::MAX, 1).unwrap();
-        let long = timer
-            .schedule(Duration::from_nanos(i64::MAX as u64), 2)
-            .unwrap();
-        at.advance(&timer, 10_000 * HOUR);
-        assert!(fired.ids().is_empty() && huge.is_pending());
-        assert_eq!(huge.cancel(), Cancel::Won(1));
-        at.go_to(&timer, long.deadline());
-        assert_eq!(fired.ids(), [2], "292 years are no huge delay");
-    }
+    let at = Setup::with_workers();
+    let (timer, fired) = at.recording();
+    let huge = timer.schedule(Duration::MAX, 1).unwrap();
+    let long = timer
+        .schedule(Duration::from_nanos(i64::MAX as u64), 2)
+        .unwrap();
+    at.advance(&timer, 10_000 * HOUR);
+    assert!(fired.ids().is_empty() && huge.is_pending());
+    assert_eq!(huge.cancel(), Cancel::Won(1));
+    at.go_to(&timer, long.deadline());
+    assert_eq!(fired.ids(), [2], "292 years are no huge delay");
 }
 
 #[test]
 fn netty_a_timeout_is_pending_then_cancelled_or_expired_for_ever() {
-    for at in setups() {
-        let (timer, fired) = at.recording();
-        let expires = timer.schedule(ms(1), 1).unwrap();
-        let cancelled = timer.schedule(ms(1), 2).unwrap();
-        assert!(expires.is_pending() && !expires.is_cancelled() && !expires.is_expired());
-        assert_eq!(cancelled.cancel(), Cancel::Won(2), "here with the payload");
-        for _ in 0..3 {
-            at.advance(&timer, ms(1));
-            assert_eq!(
-                (cancelled.cancel(), expires.cancel()),
-                (Cancel::Lost, Cancel::Lost)
-            );
-            assert!(cancelled.is_cancelled() && !cancelled.is_expired() && !cancelled.is_pending());
-            assert!(expires.is_expired() && !expires.is_cancelled() && !expires.is_pending());
-        }
-        timer.stop().unwrap();
-        assert!(cancelled.is_cancelled() && expires.is_expired());
-        // A timeout knows its task; here the payload comes with the key.
-        let [expired] = fired.take()[..] else {
-            panic!("one has fired")
-        };
-        assert_eq!((expired.payload, expired.key), (1, expires.key()));
-        assert_eq!(expired.deadline, expires.deadline());
+    let at = Setup::with_workers();
+    let (timer, fired) = at.recording();
+    let expires = timer.schedule(ms(1), 1).unwrap();
+    let cancelled = timer.schedule(ms(1), 2).unwrap();
+    assert!(expires.is_pending() && !expires.is_cancelled() && !expires.is_expired());
+    assert_eq!(cancelled.cancel(), Cancel::Won(2), "here with the payload");
+    for _ in 0..3 {
+        at.advance(&timer, ms(1));
+        assert_eq!(
+            (cancelled.cancel(), expires.cancel()),
+            (Cancel::Lost, Cancel::Lost)
+        );
+        assert!(cancelled.is_cancelled() && !cancelled.is_expired() && !cancelled.is_pending());
+        assert!(expires.is_expired() && !expires.is_cancelled() && !expires.is_pending());
     }
+    timer.stop().unwrap();
+    assert!(cancelled.is_cancelled() && expires.is_expired());
+    // A timeout knows its task; here the payload comes with the key.
+    let [expired] = fired.take()[..] else {
+        panic!("one has fired")
+    };
+    assert_eq!((expired.payload, expired.key), (1, expires.key()));
+    assert_eq!(expired.deadline, expires.deadline());
 }
 
 #[test]
 fn netty_runs_timers_of_one_bucket_in_the_order_they_came() {
-    for at in setups() {
-        let (timer, fired) = at.recording();
-        for id in 0..2000 {
-            timer.schedule(ms(7), id).unwrap();
-        }
-        at.advance(&timer, ms(7));
-        assert_eq!(fired.ids(), (0..2000).collect::<Vec<_>>());
+    let at = Setup::with_workers();
+    let (timer, fired) = at.recording();
+    for id in 0..2000 {
+        timer.schedule(ms(7), id).unwrap();
     }
+    at.advance(&timer, ms(7));
+    assert_eq!(fired.ids(), (0..2000).collect::<Vec<_>>());
 }
 
 #[test]
 fn netty_passes_a_timer_by_for_as_many_rounds_as_it_is_away() {
-    let at = Setup {
-        wheel: WheelKind::Hashed { buckets: 4 },
-        ..Setup::with_workers()
-    };
+    let at = Setup::with_workers();
     let (timer, fired) = at.recording();
-    // All in one bucket, one round apart.
+    // Netty's wheel of four buckets has all of them in one, a round apart.
     for round in 0..50 {
         timer.schedule(ms(4 * round + 2), round).unwrap();
     }
@@ -146,39 +137,37 @@ fn netty_passes_a_timer_by_for_as_many_rounds_as_it_is_away() {
 
 #[test]
 fn netty_swallows_panics_and_stop_is_empty_after_all_have_fired() {
-    for at in setups() {
-        let ran = Arc::new(AtomicU32::new(0));
-        let timer = at.builder().build().unwrap();
-        for n in 0..100 {
-            let ran = Arc::clone(&ran);
-            let task = move || {
-                assert!(n % 2 == 0, "the task fails");
-                ran.fetch_add(1, Ordering::SeqCst);
-            };
-            timer.run_after(ms(n % 10), task).unwrap();
-        }
-        at.advance(&timer, ms(10));
-        assert_eq!(
-            (ran.load(Ordering::SeqCst), timer.stats().panics()),
-            (50, 50),
-            "and counted"
-        );
-        assert!(timer.stop().unwrap().is_empty());
+    let at = Setup::with_workers();
+    let ran = Arc::new(AtomicU32::new(0));
+    let timer = at.builder().build().unwrap();
+    for n in 0..100 {
+        let ran = Arc::clone(&ran);
+        let task = move || {
+            assert!(n % 2 == 0, "the task fails");
+            ran.fetch_add(1, Ordering::SeqCst);
+        };
+        timer.run_after(ms(n % 10), task).unwrap();
     }
+    at.advance(&timer, ms(10));
+    assert_eq!(
+        (ran.load(Ordering::SeqCst), timer.stats().panics()),
+        (50, 50),
+        "and counted"
+    );
+    assert!(timer.stop().unwrap().is_empty());
 }
 
 #[test]
 fn dubbo_a_timeout_whose_task_has_thrown_is_expired() {
-    for at in setups() {
-        let timer = at.builder().build().unwrap();
-        let timeout = timer
-            .run_after(ms(1), || panic!("the task throws"))
-            .unwrap();
-        at.advance(&timer, ms(1));
-        assert!(timeout.is_expired() && !timeout.is_cancelled() && !timeout.is_pending());
-        assert!(!timeout.cancel().won() && !timeout.reschedule(ms(1)).moved());
-        assert_eq!((timer.pending(), timer.stats().panics()), (0, 1));
-    }
+    let at = Setup::with_workers();
+    let timer = at.builder().build().unwrap();
+    let timeout = timer
+        .run_after(ms(1), || panic!("the task throws"))
+        .unwrap();
+    at.advance(&timer, ms(1));
+    assert!(timeout.is_expired() && !timeout.is_cancelled() && !timeout.is_pending());
+    assert!(!timeout.cancel().won() && !timeout.reschedule(ms(1)).moved());
+    assert_eq!((timer.pending(), timer.stats().panics()), (0, 1));
 }
 
 #[test]
@@ -190,7 +179,7 @@ fn unlike_dubbo_tasks_that_block_a_pool_leave_the_limit_to_others() {
         gate.recv().unwrap();
         tasks.into_iter().for_each(TimerTask::run);
     });
-    let [at, _] = setups();
+    let at = Setup::with_workers();
     let builder = at.builder().max_pending(LIMIT as usize);
     let timer = builder.build_on(one_thread(queue, Arc::default())).unwrap();
     let ran = Arc::new(AtomicU32::new(0));
@@ -239,7 +228,9 @@ fn netty_runs_tasks_on_a_given_executor() {
     let pool = pool
         .spawn(move || tasks.into_iter().for_each(TimerTask::run))
         .unwrap();
-    let timer = netty().build_on(one_thread(queue, Arc::default())).unwrap();
+    let timer = one_shard()
+        .build_on(one_thread(queue, Arc::default()))
+        .unwrap();
     let (sender, receiver) = channel();
     let task = move || {
         sender
@@ -261,7 +252,7 @@ fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
     let (queue, tasks) = channel::<TimerTask>();
     drop(tasks);
     let refused = Arc::new(Mutex::new(Vec::new()));
-    let timer = netty()
+    let timer = one_shard()
         .build_on(one_thread(queue, Arc::clone(&refused)))
         .unwrap();
     let (sender, receiver) = channel();
@@ -279,7 +270,7 @@ fn unlike_netty_a_task_that_the_executor_rejects_is_not_lost() {
 fn netty_calls_a_cancel_hook_once_and_never_the_task() {
     // The canceller gets the payload, so whatever is to happen on a cancel happens there.
     let hooks = Ledger::of_payloads();
-    let [at, _] = setups();
+    let at = Setup::with_workers();
     let timer = at
         .builder()
         .build_with(|_: Expired<Payload>| panic!("it runs"))
@@ -294,34 +285,32 @@ fn netty_calls_a_cancel_hook_once_and_never_the_task() {
 
 #[test]
 fn netty_stop_inside_a_task_is_an_error() {
-    for at in setups() {
-        let (sender, receiver) = channel();
-        let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
-            sender.send(timer.stop().map(|rest| rest.len())).unwrap();
-        });
-        timer.schedule(Duration::ZERO, 1).unwrap();
-        assert_eq!(
-            receiver.recv_timeout(secs(20)),
-            Ok(Err(StopError::InsideHandler))
-        );
-        assert!(!timer.is_stopped());
-        timer.stop().unwrap();
-    }
+    let at = Setup::with_workers();
+    let (sender, receiver) = channel();
+    let timer = reflexive(at.builder(), move |timer: &Timer<u64>, _| {
+        sender.send(timer.stop().map(|rest| rest.len())).unwrap();
+    });
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    assert_eq!(
+        receiver.recv_timeout(secs(20)),
+        Ok(Err(StopError::InsideHandler))
+    );
+    assert!(!timer.is_stopped());
+    timer.stop().unwrap();
 }
 
 #[test]
 fn netty_pending_goes_from_three_to_zero_by_two_cancels_and_one_fire() {
-    for at in setups() {
-        let (timer, _fired) = at.recording();
-        let first = timer.schedule(ms(1), 1).unwrap();
-        let others = [2, 3].map(|id| timer.schedule(HOUR, id).unwrap());
-        for (left, timeout) in [2, 1].into_iter().zip(others) {
-            assert!(timeout.cancel().won());
-            assert_eq!(timer.pending(), left, "here at once, not at the next tick");
-        }
-        at.advance(&timer, ms(1));
-        assert_eq!((timer.pending(), first.is_expired()), (0, true));
+    let at = Setup::with_workers();
+    let (timer, _fired) = at.recording();
+    let first = timer.schedule(ms(1), 1).unwrap();
+    let others = [2, 3].map(|id| timer.schedule(HOUR, id).unwrap());
+    for (left, timeout) in [2, 1].into_iter().zip(others) {
+        assert!(timeout.cancel().won());
+        assert_eq!(timer.pending(), left, "here at once, not at the next tick");
     }
+    at.advance(&timer, ms(1));
+    assert_eq!((timer.pending(), first.is_expired()), (0, true));
 }
 
 #[test]
@@ -329,7 +318,7 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
     let (entered, is_in) = channel();
     let (let_go, gate) = channel::<()>();
     let gate = Mutex::new(gate);
-    let [at, _] = setups();
+    let at = Setup::with_workers();
     let (fired, log) = Fired::pair();
     let timer = at
         .builder()

@@ -3,7 +3,7 @@
 use crate::support::setup::{HOUR, ZOMBIE_CONSTANT, one_shard, recording, stress, wait_until};
 use std::collections::VecDeque;
 use std::time::Duration;
-use tickwheel::{Key, WheelKind};
+use tickwheel::Key;
 
 /// Far below what the cancelled timers would hold: 24 bytes of node and 16 of entry each.
 const MOST_BYTES: u64 = 12 << 20;
@@ -11,13 +11,8 @@ const MOST_BYTES: u64 = 12 << 20;
 /// Each producer cancels the oldest of its live timers and schedules another, again and again.
 #[test]
 fn a_million_cancelled_hour_long_timers_hold_bounded_memory() {
-    let hashed = WheelKind::Hashed { buckets: 512 };
-    for (wheel, producers, each) in [
-        (WheelKind::Hierarchical, 1, 30_000),
-        (hashed, 1, 1),
-        (WheelKind::Hierarchical, 3, 5_000),
-    ] {
-        let (timer, _fired) = recording(one_shard().wheel(wheel));
+    for (producers, each) in [(1, 30_000), (1, 1), (3, 5_000)] {
+        let (timer, _fired) = recording(one_shard());
         let live = producers * each;
         let check = || {
             let shard = &timer.stats().shards[0];
@@ -61,12 +56,8 @@ fn a_million_cancelled_hour_long_timers_hold_bounded_memory() {
 #[test]
 fn a_cancel_storm_wakes_a_worker_that_would_sleep_for_an_hour() {
     const TIMERS: u64 = 200_000;
-    for (wheel, by_handle) in [
-        (WheelKind::Hierarchical, false),
-        (WheelKind::Hierarchical, true),
-        (WheelKind::Hashed { buckets: 64 }, false),
-    ] {
-        let (timer, _fired) = recording(one_shard().wheel(wheel));
+    for by_handle in [false, true] {
+        let (timer, _fired) = recording(one_shard());
         let handles: Vec<_> = (0..TIMERS)
             .map(|id| timer.schedule(HOUR, id).unwrap())
             .collect();

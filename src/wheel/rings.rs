@@ -1,4 +1,4 @@
-//! The buckets of the hierarchical wheel in one row, the lowest ring first.
+//! The buckets of the wheel in one row, the lowest ring first.
 //!
 //! ```text
 //! bucket   0        64                  576                 704             768       ... 1216
@@ -13,10 +13,8 @@
 //! and many ends of chains to write at do not fit into the first-level cache. All other rings have 64 buckets,
 //! because what lies there seldom moves, and a wheel is to stay small.
 
-use super::super::Entry;
-use super::super::chunks::Bucket;
-use super::super::sweep::Sweepable;
-use super::{BACKLOG, CHUNK_ENTRIES, Hierarchical, OVERDUE, Pool};
+use super::Entry;
+use super::chunks::{Bucket, Chunks};
 use core::num::NonZero;
 
 /// Buckets that one word has the occupancy bits of.
@@ -162,7 +160,7 @@ impl Rings {
     /// Appends `entry` to a bucket; false if there is no memory for it.
     #[inline(always)]
     #[must_use]
-    pub(super) fn try_push(&mut self, bucket: usize, chunks: &mut Pool, entry: Entry) -> bool {
+    pub(super) fn try_push(&mut self, bucket: usize, chunks: &mut Chunks, entry: Entry) -> bool {
         self.occupy(bucket);
         let inserted = chunks.try_push(&mut self.buckets[bucket], entry);
         if !inserted {
@@ -172,7 +170,7 @@ impl Rings {
     }
 
     /// Appends all of `from` to a bucket. O(1).
-    pub(super) fn append(&mut self, bucket: usize, chunks: &mut Pool, from: &mut Bucket) {
+    pub(super) fn append(&mut self, bucket: usize, chunks: &mut Chunks, from: &mut Bucket) {
         self.occupy(bucket);
         chunks.append(&mut self.buckets[bucket], from);
     }
@@ -212,58 +210,6 @@ impl Rings {
         let below = self.words & ((1 << word) - 1);
         let word = below.checked_ilog2()? as usize;
         Some(word * WORD_BUCKETS + self.occupied[word].checked_ilog2()? as usize)
-    }
-}
-
-/// Returns the position of a bucket of the rings, and the bucket at a position.
-#[inline]
-pub(super) const fn position_of(bucket: usize) -> usize {
-    BUCKETS - 1 - bucket
-}
-
-impl Hierarchical {
-    /// Takes an entry out of the count, because there was no memory for it.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn not_filed(&mut self) -> bool {
-        self.len -= 1;
-        false
-    }
-}
-
-// Entries move to lower rings, so the sweep goes through the row of buckets from its end and nothing slips past it;
-// from the lowest ring, the recent and the overdue ones they may go to the backlog, which is last.
-impl Sweepable<CHUNK_ENTRIES> for Hierarchical {
-    fn occupied_from(&self, position: usize) -> Option<usize> {
-        if position < OVERDUE {
-            if let Some(bucket) = self.rings.last_to(position_of(position)) {
-                return Some(position_of(bucket));
-            }
-        }
-        if position <= OVERDUE && !self.overdue.is_empty() {
-            return Some(OVERDUE);
-        }
-        (position <= BACKLOG && !self.backlog.is_empty()).then_some(BACKLOG)
-    }
-
-    fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Pool) {
-        let bucket = match position {
-            OVERDUE => &mut self.overdue,
-            BACKLOG => &mut self.backlog,
-            _ => &mut self.rings.buckets[position_of(position)],
-        };
-        (bucket, &mut self.chunks)
-    }
-
-    /// Returns false: a cascade reads from the bucket's head and keeps no place in it, so it never minds a sweep.
-    fn is_busy(&self, _position: usize) -> bool {
-        false
-    }
-
-    fn update_occupancy(&mut self, position: usize) {
-        if position < OVERDUE {
-            self.rings.update_occupancy(position_of(position));
-        }
     }
 }
 
