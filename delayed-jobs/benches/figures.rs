@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 use delayed_jobs::local::{NodeProcess, RedisProcess};
-use delayed_jobs::{Client, Consumer, NewJob, Queue, Settings, Store, When};
+use delayed_jobs::{Client, Consumer, NewJob, Priority, Queue, Settings, Store, When};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -80,6 +80,7 @@ async fn figures(settings: &FigureSettings, program: &Path) -> Result<bool, Fail
     }
     println!("{}", HEAD);
     rows.iter().for_each(|row| println!("{}", row.0));
+    priorities(program).await?;
     let took = failover(settings.failovers, program).await?;
     println!(
         "\nFailover, {} kills with a lease of 3 s: {took:.3?}",
@@ -120,6 +121,38 @@ async fn ours(work: &FigureSettings, program: &Path) -> Result<Row, Failure> {
     };
     work.measure("delayed-jobs, one node", accept, consume)
         .await
+}
+
+/// Measures how fast one consumer takes and ends jobs that have fired, without priorities and with ten.
+async fn priorities(program: &Path) -> Result<(), Failure> {
+    println!("\n| taken and ended/s, at a time | 1 | 64 | 512 |\n|---|---:|---:|---:|");
+    for (name, count) in [("no priorities", 1), ("ten priorities", 10)] {
+        let mut line = format!("| {name} |");
+        for (most, jobs) in [(1, 2_000), (64, 20_000), (512, 20_000)] {
+            let (_redis, _node, settings) = started(program).await?;
+            let store = Store::open(settings.clone()).await?;
+            let due = stream::iter(0..jobs).map(async |number: u64| {
+                let priority = Priority::new((number % count) as u8)?;
+                let new = NewJob::new(number.to_string(), When::After(Duration::ZERO));
+                let made = store.create(NewJob { priority, ..new }).await;
+                made.map(drop).map_err(Failure::from)
+            });
+            accepted(due, UNDER_WAY).await?;
+            while store.overview().await?.unread < jobs {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let mut consumer = Consumer::connect(settings, HOLD).await?;
+            let (start, mut taken) = (Instant::now(), 0);
+            while taken < jobs {
+                let batch = consumer.batch(most).await;
+                taken += consumer.acknowledge(&batch).await?;
+            }
+            let per_second = jobs as f64 / start.elapsed().as_secs_f64();
+            line = format!("{line} {per_second:.0} |");
+        }
+        println!("{line}");
+    }
+    Ok(())
 }
 
 /// The same with a request over HTTP for each job, and one for up to 256 that are taken or acknowledged.

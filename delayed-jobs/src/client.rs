@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::job::{Accepted, FARTHEST, Found, JobId, NewJob, Queue, State, When};
+use crate::job::{Accepted, FARTHEST, Found, JobId, NewJob, Priority, Queue, State, When};
 use crate::link::prepare_tls;
 use crate::settings::Secret;
 use crate::store::Overview;
@@ -68,6 +68,9 @@ pub struct ShownDelivery {
     pub id: JobId,
     /// The queue it was taken from.
     pub queue: Queue,
+    /// Its priority there.
+    #[serde(default)]
+    pub priority: Priority,
     /// Names this attempt; it is given back to acknowledge, fail or extend it.
     pub receipt: String,
     /// Which attempt this is, counted from 1.
@@ -166,6 +169,7 @@ impl Client {
         let payload = serde_json::from_str(&new.payload);
         body["payload"] = payload.unwrap_or_else(|_| new.payload.as_str().into());
         body["queue"] = json!(new.queue);
+        body["priority"] = json!(new.priority);
         if let Some(retry) = &new.retry {
             let ms = |rest: Duration| format!("{}ms", millis(rest));
             body["max_attempts"] = json!(retry.max_attempts);

@@ -47,7 +47,7 @@ pub(crate) struct ConsumeSettings {
     /// The queue whose jobs are taken
     #[arg(long, default_value_t, value_name = "NAME")]
     queue: Queue,
-    /// Run by `sh -c` for each job, with the payload as its input and JOB_ID, JOB_QUEUE, JOB_ATTEMPT, JOB_MAX_ATTEMPTS,
+    /// Run by `sh -c` for each job, with the payload as its input and JOB_ID, JOB_QUEUE, JOB_PRIORITY, JOB_ATTEMPT, JOB_MAX_ATTEMPTS,
     /// JOB_DUE_MS and JOB_SCHEDULE in its environment
     #[arg(long, value_name = "COMMAND")]
     exec: String,
@@ -172,6 +172,7 @@ async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), Stri
         .arg(&settings.exec)
         .env("JOB_ID", one.id.as_str())
         .env("JOB_QUEUE", one.queue.to_string())
+        .env("JOB_PRIORITY", one.priority.get().to_string())
         .env("JOB_ATTEMPT", one.attempt.to_string())
         .env("JOB_MAX_ATTEMPTS", one.max_attempts.to_string())
         .env("JOB_DUE_MS", one.due_ms.to_string())

@@ -27,7 +27,7 @@ use self::request::{
 };
 use self::server::Limits;
 use crate::error::StoreError;
-use crate::job::{Found, JobId, NewJob, Queue, State as JobState};
+use crate::job::{Found, JobId, NewJob, Priority, Queue, State as JobState};
 use crate::metrics::plain;
 use crate::node::{Node, Shared};
 use crate::recurrence::Recurrence;
@@ -290,6 +290,8 @@ struct ScheduleRequest {
     queue: Queue,
 }
 
+    #[serde(default)]
+    priority: Priority,
 impl ScheduleRequest {
     fn recurrence(&self) -> Result<Recurrence, Refusal> {
         let recurrence = match (&self.every, &self.cron, self.timezone.as_deref()) {
@@ -320,6 +322,7 @@ async fn put_schedule(
         queue: request.queue,
     };
     let (scheduled, next_ms) = shared.store.schedule(&new).await?;
+        priority: request.priority,
     let is_new = scheduled == Scheduled::Created;
     let status = if is_new {
         StatusCode::CREATED

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use crate::error::{Result, StoreError};
-use crate::job::{FARTHEST, MOST_PARTITIONS, Queue};
+use crate::job::{FARTHEST, MOST_PARTITIONS, Priority, Queue};
 use crate::link::CHECK;
 use crate::settings::Settings;
 use crate::store::{Delivery, Nack, Receipt, Store, Taken};
@@ -31,6 +31,9 @@ const RETRY: Duration = Duration::from_millis(100);
 /// Most jobs of one request. A script that takes some thousands ends amid its work, and they are lost.
 pub(crate) const MOST: usize = 1000;
 
+/// One of so many requests that are shared out by priority goes to any partitions.
+const FAIR: usize = 10;
+
 /// Queues that an inbox remembers though nobody waits for them.
 const QUEUES: usize = 100;
 
@@ -42,6 +45,11 @@ struct News {
     next_sweep: Mutex<Instant>,
     /// A request without permits was refused.
     is_limited: AtomicBool,
+    /// Notices that jobs of a priority may be ready, since no partition had any: while there are some, partitions are asked
+    /// which priorities they have before a job is taken.
+    urgent: AtomicUsize,
+    /// Requests that were shared out by priority.
+    ranked: AtomicUsize,
 }
 
 impl News {
@@ -53,6 +61,8 @@ impl News {
             changed: Notify::new(),
             next_sweep: Mutex::new(Instant::now() + SWEEP),
             is_limited: AtomicBool::new(false),
+            urgent: AtomicUsize::new(1),
+            ranked: AtomicUsize::new(0),
         }
     }
 
@@ -62,7 +72,14 @@ impl News {
         self.maybe
             .iter()
             .for_each(|flag| flag.store(true, Ordering::Relaxed));
+        self.hear_urgent();
         self.changed.notify_one();
+    }
+
+    /// Notes that jobs of a priority may be ready.
+    fn hear_urgent(&self) {
+        // ORDERING: see `all`.
+        self.urgent.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Has all partitions asked if that is due; when it is due next. Those that wait do this themselves, because the task
@@ -263,23 +280,17 @@ impl Inbox {
         hold: Duration,
         permits_end_ms: u64,
     ) -> Result<Taken> {
-        let mut flagged = news.flagged(self.store.partitions());
-        // A request for few jobs asks few partitions; the others are left to other tasks.
-        fastrand::shuffle(&mut flagged);
-        let others = flagged.split_off(flagged.len().min(most));
-        let count = flagged.len();
-        let asked = flagged.iter().enumerate().map(|(at, &partition)| {
-            let share = most / count + usize::from(at < most % count);
+        let (shares, others) = self.shares(news, queue, most, hold).await;
+        let asked = shares.iter().map(|&(partition, share)| {
             self.store
                 .take(partition, queue, share, hold, permits_end_ms)
         });
-        others.iter().for_each(|&partition| news.one(partition));
         let mut arrived = Taken {
-            left: others.len() as u64,
+            left: others,
             ..Taken::default()
         };
         let mut failed = None;
-        for (partition, taken) in flagged.iter().zip(join_all(asked).await) {
+        for ((partition, _), taken) in shares.iter().zip(join_all(asked).await) {
             let left = match taken {
                 Ok(taken) => {
                     arrived.deliveries.extend(taken.deliveries);
@@ -304,6 +315,9 @@ impl Inbox {
         if let Some(error) = failed.filter(|_| arrived.deliveries.is_empty()) {
             return Err(error);
         }
+        arrived
+            .deliveries
+            .sort_by_key(|one| std::cmp::Reverse(one.priority));
         if arrived.left > 0 {
             news.changed.notify_one();
         }
@@ -311,6 +325,91 @@ impl Inbox {
             tracing::error!(arrived.orphans, "jobs without a record: evicted?");
         }
         Ok(arrived)
+    }
+
+    /// Chooses how many jobs are taken from which of the flagged partitions. Flags the others again, and returns how many
+    /// they are.
+    async fn shares(
+        &self,
+        news: &News,
+        queue: &Queue,
+        most: usize,
+        hold: Duration,
+    ) -> (Vec<(u16, usize)>, u64) {
+        let mut flagged = FlagAgain {
+            news,
+            partitions: news.flagged(self.store.partitions()),
+        };
+        fastrand::shuffle(&mut flagged.partitions);
+        // ORDERING: see `all`.
+        let shares = match news.urgent.load(Ordering::Relaxed) {
+            0 => None,
+            heard => {
+                self.most_urgent(&mut flagged, heard, queue, most, hold)
+                    .await
+            }
+        };
+        let shares = shares.unwrap_or_else(|| {
+            // A request for few jobs asks few partitions; the others are left to other tasks.
+            let asked = &flagged.partitions[..flagged.partitions.len().min(most)];
+            let share = |at| most / asked.len() + usize::from(at < most % asked.len());
+            let shares = asked.iter().enumerate();
+            shares.map(|(at, &one)| (one, share(at))).collect()
+        });
+        flagged
+            .partitions
+            .retain(|partition| shares.iter().all(|(asked, _)| asked != partition));
+        let others = flagged.partitions.len() as u64;
+        (shares, others)
+    }
+
+    /// Asks all flagged partitions together which priorities they have, and shares the request out from the highest one
+    /// down; `None` if none has any above 0, and for each tenth request, so that no partition starves. Those that have
+    /// nothing lose their flags.
+    async fn most_urgent(
+        &self,
+        flagged: &mut FlagAgain<'_>,
+        heard: usize,
+        queue: &Queue,
+        most: usize,
+        hold: Duration,
+    ) -> Option<Vec<(u16, usize)>> {
+        let asked = flagged.partitions.iter();
+        let asked = asked.map(|&partition| self.store.take(partition, queue, 0, hold, 0));
+        let mut waiting = Vec::new();
+        for (&partition, counted) in flagged.partitions.iter().zip(join_all(asked).await) {
+            // One that does not answer is asked for a job, and that request fails.
+            let counts = counted.map_or_else(|_| vec![1], |counted| counted.waiting);
+            waiting.push((partition, counts));
+        }
+        let of = |counts: &[u64], priority: usize| counts.get(priority).copied().unwrap_or(0);
+        let has_urgent = |(_, counts): &(u16, Vec<u64>)| counts.iter().skip(1).any(|&n| n > 0);
+        let is_urgent = waiting.iter().any(has_urgent);
+        waiting.retain(|(_, counts)| counts.iter().any(|&count| count > 0));
+        flagged.partitions = waiting.iter().map(|(partition, _)| *partition).collect();
+        let news = flagged.news;
+        if !is_urgent {
+            // ORDERING: see `all`. A notice that has come meanwhile counts.
+            let (set, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+            let _ = news.urgent.compare_exchange(heard, 0, set, failed);
+            return None;
+        }
+        // ORDERING: Relaxed; it only counts.
+        if news.ranked.fetch_add(1, Ordering::Relaxed) % FAIR == FAIR - 1 {
+            return None;
+        }
+        let (mut left, mut shares) = (most, HashMap::new());
+        for priority in (0..=usize::from(Priority::HIGHEST.get())).rev() {
+            for (partition, counts) in &waiting {
+                let count = usize::try_from(of(counts, priority)).unwrap_or(usize::MAX);
+                let share = count.min(left);
+                left -= share;
+                if share > 0 {
+                    *shares.entry(*partition).or_default() += share;
+                }
+            }
+        }
+        Some(shares.into_iter().collect())
     }
 
     /// Asks all flagged partitions together whether they have jobs. Those that have, or that do not answer, stay
@@ -383,7 +482,8 @@ async fn hear_on(store: &Store, board: &Board) -> redis::RedisResult<()> {
     }
 }
 
-/// A notice is a partition, or `*` for all of them, and a queue unless it is the default one.
+/// A notice is a partition, `*` for all of them, or `!` if jobs of a priority are ready, and a queue unless it is the
+/// default one.
 fn heard(store: &Store, board: &Board, notice: &str) {
     let (partition, queue) = notice.split_once(' ').unwrap_or((notice, ""));
     let news = lock(&board.queues).get(&Queue::of_suffix(queue)).cloned();
@@ -393,6 +493,8 @@ fn heard(store: &Store, board: &Board, notice: &str) {
     }
     match (news, number) {
         (Some(news), Ok(partition)) => news.one(partition),
+        // The notice of the partition comes next.
+        (Some(news), Err(_)) if partition == "!" => news.hear_urgent(),
         (Some(news), Err(_)) => news.all(),
         // Nobody here waits for this queue; who begins to asks all partitions.
         (None, _) => {}

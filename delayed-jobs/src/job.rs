@@ -16,6 +16,9 @@ pub(crate) const MOST_PARTITIONS: u16 = 4096;
 /// Longest name of a queue.
 const QUEUE: usize = 50;
 
+/// The random digits of an id; its priority comes after them.
+const DIGITS: usize = 16;
+
 /// The farthest a job can be ahead: ten years.
 pub(crate) const FARTHEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -75,8 +78,41 @@ impl<'de> Deserialize<'de> for Queue {
     }
 }
 
-/// The name of a job: its partition, 64 random bits, and its queue if that is not the default one. Any node can tell from
-/// it where the job is.
+/// How urgent a job is among those of its queue that are due: 0 to 9, and the higher is handed out first. 0 without one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Priority(u8);
+
+impl Priority {
+    /// The highest.
+    pub const HIGHEST: Self = Self(9);
+
+    /// A priority of 0 to 9.
+    ///
+    /// # Errors
+    ///
+    /// Any other number.
+    pub fn new(number: u8) -> Result<Self, String> {
+        match number <= Self::HIGHEST.0 {
+            true => Ok(Self(number)),
+            false => Err("priority: use 0 to 9".to_owned()),
+        }
+    }
+
+    /// As a number.
+    #[must_use]
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Priority {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::new(u8::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The name of a job: its partition, 64 random bits, its priority if that is not 0, and its queue if that is not the
+/// default one. Any node can tell from it where the job is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId {
     partition: u16,
@@ -84,8 +120,11 @@ pub struct JobId {
 }
 
 impl JobId {
-    pub(crate) fn random(partition: u16, queue: &Queue) -> Self {
+    pub(crate) fn random(partition: u16, queue: &Queue, priority: Priority) -> Self {
         let mut text = format!("{partition}-{:016x}", random());
+        if priority > Priority::default() {
+            text = format!("{text}{}", priority.get());
+        }
         if !queue.suffix().is_empty() {
             text = format!("{text}-{}", queue.suffix());
         }
@@ -96,6 +135,14 @@ impl JobId {
     #[must_use]
     pub fn queue(&self) -> Queue {
         Queue::of_suffix(self.text.splitn(3, '-').nth(2).unwrap_or(""))
+    }
+
+    /// How urgent the job is within its queue.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        let digits = self.text.split('-').nth(1).unwrap_or("");
+        let last = digits.as_bytes().get(DIGITS);
+        Priority(last.map_or(0, |digit| digit - b'0'))
     }
 
     /// The partition the job belongs to.
@@ -131,7 +178,12 @@ impl FromStr for JobId {
             .parse()
             .ok()
             .filter(|n: &u16| *n < MOST_PARTITIONS && n.to_string() == number)
-            .filter(|_| digits.len() == 16 && digits.bytes().all(hex) && named);
+            .filter(|_| {
+                let (random, priority) = digits.split_at_checked(DIGITS).unwrap_or(("", ""));
+                let is_priority = priority.is_empty()
+                    || priority.len() == 1 && (b'1'..=b'9').contains(&priority.as_bytes()[0]);
+                random.len() == DIGITS && random.bytes().all(hex) && is_priority && named
+            });
         let shown = || text.chars().take(80).collect::<String>();
         let wrong = || {
             format!(
@@ -261,6 +313,8 @@ pub struct NewJob {
     pub retry: Option<Retry>,
     /// Where it waits for a consumer once it has fired.
     pub queue: Queue,
+    /// Among those that wait there, the higher is handed out first.
+    pub priority: Priority,
 }
 
 impl NewJob {
@@ -273,6 +327,7 @@ impl NewJob {
             idempotency_key: None,
             retry: None,
             queue: Queue::default(),
+            priority: Priority::default(),
         }
     }
 }
@@ -312,6 +367,9 @@ pub struct Job {
     pub id: JobId,
     /// Where it waits for a consumer once it has fired.
     pub queue: Queue,
+    /// Among those that wait there, the higher is handed out first.
+    #[serde(default)]
+    pub priority: Priority,
     /// How far it has come.
     pub state: State,
     /// When it is or was due.
@@ -360,13 +418,28 @@ mod tests {
     #[test]
     fn an_id_names_a_queue_that_is_not_the_default_one() {
         let mail: Queue = "mail-2_b".parse().unwrap();
-        let id = JobId::random(40, &mail);
+        let id = JobId::random(40, &mail, Priority::default());
         let read: JobId = id.to_string().parse().unwrap();
-        assert_eq!((&read, read.queue(), read.partition()), (&id, mail, 40));
-        let id = JobId::random(4095, &"default".parse().unwrap());
+        assert_eq!(
+            (&read, read.queue(), read.partition()),
+            (&id, mail.clone(), 40)
+        );
+        let id = JobId::random(4095, &Queue::default(), Priority::default());
         assert_eq!((id.queue(), id.as_str().len()), (Queue::default(), 21));
+        for number in 0..=9 {
+            let priority = Priority::new(number).unwrap();
+            for queue in [Queue::default(), mail.clone()] {
+                let id = JobId::random(7, &queue, priority);
+                let read: JobId = id.to_string().parse().unwrap();
+                assert_eq!((read.queue(), read.priority()), (queue, priority), "{id}");
+            }
+        }
+        assert!(Priority::new(10).is_err());
         for wrong in [
             "-default",
+            "0",
+            "a",
+            "55",
             "-",
             "-a b",
             "-a.b",

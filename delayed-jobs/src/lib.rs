@@ -36,7 +36,7 @@ pub use client::{Client, ClientError, ShownDelivery, ShownJob, ShownPage};
 pub use error::StoreError;
 pub use http::serve;
 pub use inbox::Consumer;
-pub use job::{Accepted, Found, Job, JobId, NewJob, Queue, Retry, State, When};
+pub use job::{Accepted, Found, Job, JobId, NewJob, Priority, Queue, Retry, State, When};
 pub use node::Node;
 pub use recurrence::Recurrence;
 pub use settings::{Secret, Settings};

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::json::{Json, given};
 use crate::error::StoreError;
-use crate::job::{FARTHEST, NewJob, Queue, Retry, When};
+use crate::job::{FARTHEST, NewJob, Priority, Queue, Retry, When};
 use crate::metrics::Metrics;
 use crate::units::{parse_duration, parse_moment};
 
@@ -115,6 +115,8 @@ pub(super) struct CreateRequest {
     tries: Tries,
     #[serde(default)]
     queue: Queue,
+    #[serde(default)]
+    priority: Priority,
 }
 
 /// How often a job is tried; the node's settings say what is left out.
@@ -180,6 +182,7 @@ impl CreateRequest {
             idempotency_key: self.when.key(headers)?,
             retry,
             queue: self.queue,
+            priority: self.priority,
         })
     }
 }

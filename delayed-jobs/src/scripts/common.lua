@@ -13,9 +13,24 @@ local function queue_of(id)
   local at = string.find(id, '-', 8, true)
   return at and string.sub(id, at + 1) or ''
 end
+-- The priority that an id has after its digits.
+local function priority_of(id)
+  local at = string.find(id, '-', 1, true) + 17
+  return tonumber(string.sub(id, at, at)) or 0
+end
 -- The key of a list or set that each queue has.
 local function key_of(kind, queue)
   return base .. ':' .. kind .. (queue == '' and '' or ':' .. queue)
+end
+-- The list of jobs of a queue that wait for a consumer, of one priority.
+local function ready_key(queue, priority)
+  return key_of(priority == 0 and 'ready' or 'ready' .. priority, queue)
+end
+-- These lists from one priority down to another.
+local function ready_keys(queue, from, to)
+  local keys = {}
+  for priority = from, to, -1 do keys[#keys + 1] = ready_key(queue, priority) end
+  return keys
 end
 -- Counts the pending jobs of a queue. Those of the default queue are the rest of `due`.
 local function count_pending(queue, more)

@@ -23,8 +23,9 @@ for i = 4, #ARGV, 6 do
   elseif once ~= '' then
     local key = base .. ':once:' .. once
     -- The same key with another request is a mistake of the caller's, not a repetition.
+    local priority = priority_of(id)
     local print = redis.sha1hex(#payload .. ':' .. payload .. due .. ':' .. delay .. ':' .. policy ..
-      (queue == '' and '' or ':' .. queue))
+      (queue == '' and '' or ':' .. queue) .. (priority == 0 and '' or '!' .. priority))
     known = redis.call('HMGET', key, 'id', 'print')
     if not known[1] then
       known = nil

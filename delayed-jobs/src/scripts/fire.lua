@@ -2,21 +2,21 @@
 -- decides is this server's, so no job is early however wrong a node's clock is.
 -- ARGV lease as it was granted, most jobs per call, channel that says what is ready, partition
 -- Returns {-1} if fenced, else {now in us, next due or -1, {lateness in ms ...},
---   {name, moment, recurrence and queue of each schedule whose occurrence has come ...}}
+--   {name, moment, recurrence, queue and priority of each schedule whose occurrence has come ...}}
 if redis.call('GET', base .. ':lease') ~= ARGV[1] then return { -1, false, false, false } end
 local now = now_us()
 local now_ms = math.floor(now / 1000)
 local due = redis.call('ZRANGEBYSCORE', base .. ':due', '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, ARGV[2])
-local late, fired, of_default = {}, ' ' .. text(now_ms), {}
-local queues, find = { [''] = of_default }, string.find
+local late, fired, plain = {}, ' ' .. text(now_ms), {}
+-- By what follows the digits of the id: priority, `-` and queue, each of them if it is there.
+local lists, find = { [''] = plain }, string.find
 for i = 1, #due, 2 do
-  local id, ready = due[i], of_default
-  -- `queue_of`, without a call for each of many.
-  local at = find(id, '-', 8, true)
-  if at then
-    local queue = string.sub(id, at + 1)
-    ready = queues[queue] or {}
-    queues[queue] = ready
+  local id, ready = due[i], plain
+  local at = find(id, '-', 1, true) + 17
+  if #id >= at then
+    local rest = string.sub(id, at)
+    ready = lists[rest] or {}
+    lists[rest] = ready
   end
   ready[#ready + 1] = id .. ' ' .. due[i + 1] .. fired
   late[#late + 1] = now_ms - tonumber(due[i + 1])
@@ -25,10 +25,13 @@ if #late > 0 then
   -- They are the first ones, because nothing else happens meanwhile.
   redis.call('ZREMRANGEBYRANK', base .. ':due', 0, #late - 1)
 end
-for queue, ready in pairs(queues) do
+for rest, ready in pairs(lists) do
   if #ready > 0 then
-    redis.call('RPUSH', key_of('ready', queue), unpack(ready))
+    local priority, queue = string.match(rest, '^(%d?)%-?(.*)$')
+    redis.call('RPUSH', ready_key(queue, tonumber(priority) or 0), unpack(ready))
     count_pending(queue, -#ready)
+    -- Consumers that know it ask all partitions which priorities they have.
+    if priority ~= '' then redis.call('PUBLISH', ARGV[3], '! ' .. queue) end
     redis.call('PUBLISH', ARGV[3], queue == '' and ARGV[4] or ARGV[4] .. ' ' .. queue)
   end
 end
@@ -41,7 +44,7 @@ for i = 1, #schedules, 2 do
     next = math.min(next, at)
     break
   end
-  local plan = redis.call('HMGET', base .. ':schedule:' .. name, 'recurrence', 'queue')
-  passed[#passed + 1] = { name, at, plan[1] or '', plan[2] or '' }
+  local plan = redis.call('HMGET', base .. ':schedule:' .. name, 'recurrence', 'queue', 'priority')
+  passed[#passed + 1] = { name, at, plan[1] or '', plan[2] or '', tonumber(plan[3] or 0) }
 end
 return { now, next < math.huge and next or -1, late, passed }

@@ -10,15 +10,23 @@ local lag = first[2] and math.max(0, now - tonumber(first[2])) or 0
 local function since(fired) return fired and math.max(0, now - tonumber(fired)) or 0 end
 local queues = {}
 local function look(queue, pending)
-  local ready, held = key_of('ready', queue), key_of('held', queue)
-  local waiting, taken = redis.call('LLEN', ready), redis.call('ZCARD', held)
+  local lists, held = ready_keys(queue, 9, 0), key_of('held', queue)
+  local waiting, taken, age = 0, redis.call('ZCARD', held), 0
+  local first_list = redis.call('EXISTS', unpack(lists, 1, 9)) > 0 and 1 or 10
+  for i = first_list, 10 do
+    local first = redis.call('LINDEX', lists[i], 0)
+    if first then
+      waiting = waiting + redis.call('LLEN', lists[i])
+      age = math.max(age, since(string.match(first, '(%S+)$')))
+    end
+  end
   if queue ~= '' and pending + waiting + taken == 0 then
     -- The next job makes it known again.
     redis.call('HDEL', base .. ':queues', queue)
     return
   end
-  local first, next = redis.call('LINDEX', ready, 0), redis.call('ZRANGE', held, 0, 0)[1]
-  queues[#queues + 1] = { queue, pending, waiting, taken, since(first and string.match(first, '(%S+)$')),
+  local next = redis.call('ZRANGE', held, 0, 0)[1]
+  queues[#queues + 1] = { queue, pending, waiting, taken, age,
     since(next and redis.call('HGET', base .. ':job:' .. next, 'fired')) }
 end
 local named, of_named = redis.call('HGETALL', base .. ':queues'), 0

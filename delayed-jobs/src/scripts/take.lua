@@ -2,15 +2,65 @@
 -- first: it is ready again, or dead if its attempts are used up.
 -- ARGV most jobs (with 0 it only counts), ms for which the consumer holds them, queue, moment at which the caller's permits for so many end, or 0
 -- Returns {jobs that are still ready or whose hold has ended (-1 if the queue is limited and the caller has no permits), jobs without a record, jobs that died, {for each job:
---   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule} ...}}
+--   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule} ...}, {if it only counts, how
+--   many are left of each priority from 0 on ...}}
 local now = math.floor(now_us() / 1000)
 local most, queue = tonumber(ARGV[1]), ARGV[3]
 local rules = redis.call('SMISMEMBER', base .. ':rules', 'paused:' .. queue, 'limited:' .. queue)
-if rules[1] == 1 then return { 0, 0, 0, {} } end
+if rules[1] == 1 then return { 0, 0, 0, {}, {} } end
 -- A request that was held up on the way finds its permits with others. Jobs are held as long as they are.
 local permits_end = tonumber(ARGV[4])
-if most > 0 and rules[2] == 1 and permits_end <= now then return { -1, 0, 0, {} } end
-local ready_key, held_key = key_of('ready', queue), key_of('held', queue)
+if most > 0 and rules[2] == 1 and permits_end <= now then return { -1, 0, 0, {}, {} } end
+local held_key, lists = key_of('held', queue), ready_keys(queue, 9, 0)
+if most == 0 then
+  local left, waiting = 0, {}
+  local has_urgent = redis.call('EXISTS', unpack(lists, 1, 9)) > 0
+  for priority = 0, 9 do
+    waiting[priority + 1] = (priority == 0 or has_urgent) and redis.call('LLEN', lists[10 - priority]) or 0
+  end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 0, 1000)) do
+    local priority = priority_of(id)
+    waiting[priority + 1] = waiting[priority + 1] + 1
+  end
+  for _, count in ipairs(waiting) do left = left + count end
+  return { left, 0, 0, {}, waiting }
+end
+-- Takes at most so many jobs of the highest priority that waits.
+local function pop_first(count)
+  local command = { 'LMPOP', 10 }
+  for _, list in ipairs(lists) do command[#command + 1] = list end
+  command[13], command[14], command[15] = 'LEFT', 'COUNT', count
+  local popped = redis.call(unpack(command))
+  return popped and popped[2]
+end
+-- Takes the most urgent jobs. Of ten jobs that are taken while several priorities wait, one is the job that has
+-- waited for the longest time, so that none starves.
+local function pop()
+  if redis.call('EXISTS', unpack(lists)) < 2 then
+    return pop_first(most) or {}
+  end
+  local items, turn_key = {}, key_of('turn', queue)
+  local turn = tonumber(redis.call('GET', turn_key) or 0)
+  while #items < most do
+    local popped
+    if turn < 9 then
+      popped = pop_first(math.min(most - #items, 9 - turn))
+      turn = turn + #(popped or {})
+    else
+      local longest, since
+      for _, list in ipairs(lists) do
+        local first = redis.call('LINDEX', list, 0)
+        local fired = first and tonumber(string.match(first, '(%S+)$'))
+        if fired and (not since or fired < since) then longest, since = list, fired end
+      end
+      popped, turn = longest and { redis.call('LPOP', longest) }, 0
+    end
+    if not popped then break end
+    for _, item in ipairs(popped) do items[#items + 1] = item end
+  end
+  redis.call('SET', turn_key, turn, 'EX', 3600)
+  return items
+end
 local orphans, died = 0, 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 0, most)) do
   local job = redis.call('HMGET', base .. ':job:' .. id, 'attempt', 'spent', 'policy', 'due', 'fired')
@@ -20,11 +70,11 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 
     bury(id, 'not acknowledged in time', now)
     died = died + 1
   else
-    redis.call('RPUSH', ready_key, id .. ' ' .. job[4] .. ' ' .. job[5])
+    redis.call('RPUSH', ready_key(queue, priority_of(id)), id .. ' ' .. job[4] .. ' ' .. job[5])
   end
   redis.call('ZREM', held_key, id)
 end
-local items = redis.call('LPOP', ready_key, most) or {}
+local items = pop()
 local taken, held = {}, {}
 local till = text(permits_end > now and permits_end or now + tonumber(ARGV[2]))
 for _, item in ipairs(items) do
@@ -43,5 +93,5 @@ for _, item in ipairs(items) do
   end
 end
 if #held > 0 then redis.call('ZADD', held_key, unpack(held)) end
-local left = redis.call('LLEN', ready_key) + redis.call('ZCOUNT', held_key, '-inf', now)
-return { left, orphans, died, taken }
+local left = redis.call('EXISTS', unpack(lists)) + redis.call('ZCOUNT', held_key, '-inf', now)
+return { left, orphans, died, taken, {} }

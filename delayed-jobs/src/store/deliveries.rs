@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{JobId, Queue, most_attempts};
+use crate::job::{JobId, Priority, Queue, most_attempts};
 use crate::units::millis;
 
 /// A fired job in a consumer's hands.
@@ -22,6 +22,8 @@ pub struct Delivery {
     pub id: JobId,
     /// The queue it was taken from.
     pub queue: Queue,
+    /// Its priority there.
+    pub priority: Priority,
     /// What the job carries.
     #[serde(serialize_with = "as_json")]
     pub payload: String,
@@ -114,6 +116,8 @@ pub(crate) struct Taken {
     pub(crate) died: u64,
     /// The queue has limits, and the request had no permits.
     pub(crate) needs_permits: bool,
+    /// Jobs that are left of each priority, from 0 on, if the request was for none.
+    pub(crate) waiting: Vec<u64>,
 }
 
 /// How jobs have failed.
@@ -149,7 +153,8 @@ impl Store {
         permits_end_ms: u64,
     ) -> Result<Taken> {
         let args = (most, millis(hold), queue.suffix(), permits_end_ms);
-        let (left, orphans, died, jobs): (i64, u64, u64, Vec<Fields>) =
+        type Reply = (i64, u64, u64, Vec<Fields>, Vec<u64>);
+        let (left, orphans, died, jobs, waiting): Reply =
             self.run(script!("take"), partition, args).await?;
         let deliveries = jobs.into_iter().map(delivery).collect::<Result<_, _>>()?;
         Ok(Taken {
@@ -158,6 +163,7 @@ impl Store {
             orphans,
             died,
             needs_permits: left < 0,
+            waiting,
         })
     }
 
@@ -242,6 +248,7 @@ fn delivery(fields: Fields) -> Result<Delivery> {
             has_permit: false,
         },
         queue: id.queue(),
+        priority: id.priority(),
         id,
         payload,
         due_ms,

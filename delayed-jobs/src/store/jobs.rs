@@ -98,7 +98,7 @@ impl Store {
         let each = jobs.iter().map(|job| {
             let retry = job.retry.as_ref().unwrap_or(&self.settings.retry);
             let (id, once) = (
-                JobId::random(partition, &job.queue).to_string(),
+                JobId::random(partition, &job.queue, job.priority).to_string(),
                 job.idempotency_key.as_deref(),
             );
             (
@@ -271,6 +271,7 @@ impl Store {
         Ok(Job {
             id: id.clone(),
             queue: id.queue(),
+            priority: id.priority(),
             state,
             due_ms,
             created_ms,

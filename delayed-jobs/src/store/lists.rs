@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{Job, JobId, Queue, State};
+use crate::job::{Job, JobId, Priority, Queue, State};
 
 /// Ids that one script is given.
 const AT_ONCE: usize = 500;
@@ -190,17 +190,24 @@ impl Store {
         suffixes.push(String::new());
         suffixes.sort_unstable();
         for suffix in suffixes {
-            let (ready, held) = (
-                format!("{base}:ready{suffix}"),
-                format!("{base}:held{suffix}"),
-            );
-            let found: Vec<String> = self.ask(&Cmd::lrange(&ready, first, last)).await?;
-            if !found.is_empty() {
-                let id = |item: &String| Some(item.split(' ').next()?.to_owned());
-                return Ok(found.iter().filter_map(id).collect());
+            let held = format!("{base}:held{suffix}");
+            let urgent = (1..=Priority::HIGHEST.get()).rev();
+            let urgent = urgent.map(|priority| format!("{base}:ready{priority}{suffix}"));
+            let mut lists: Vec<String> = urgent.collect();
+            // Most queues have no priorities.
+            if self.ask::<u64>(&Cmd::exists(&lists)).await? == 0 {
+                lists.clear();
             }
-            let waiting: isize = self.ask(&Cmd::llen(ready)).await?;
-            (first, last) = ((first - waiting).max(0), (last - waiting).max(0));
+            lists.push(format!("{base}:ready{suffix}"));
+            for ready in lists {
+                let found: Vec<String> = self.ask(&Cmd::lrange(&ready, first, last)).await?;
+                if !found.is_empty() {
+                    let id = |item: &String| Some(item.split(' ').next()?.to_owned());
+                    return Ok(found.iter().filter_map(id).collect());
+                }
+                let waiting: isize = self.ask(&Cmd::llen(ready)).await?;
+                (first, last) = ((first - waiting).max(0), (last - waiting).max(0));
+            }
             let found: Vec<String> = self.ask(&Cmd::zrange(&held, first, last)).await?;
             if !found.is_empty() {
                 return Ok(found);

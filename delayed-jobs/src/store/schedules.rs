@@ -8,7 +8,7 @@ use super::jobs::{check, restless};
 use super::lists::List;
 use super::{AGREEMENTS, Place, Store};
 use crate::error::{Result, StoreError};
-use crate::job::{JobId, Queue, Retry, most_attempts};
+use crate::job::{JobId, Priority, Queue, Retry, most_attempts};
 use crate::recurrence::Recurrence;
 
 /// A schedule to be set up.
@@ -24,6 +24,8 @@ pub struct NewSchedule {
     pub retry: Option<Retry>,
     /// Where its jobs wait for a consumer.
     pub queue: Queue,
+    /// How urgent its jobs are there.
+    pub priority: Priority,
 }
 
 /// A schedule as Redis keeps it.
@@ -33,6 +35,8 @@ pub struct Schedule {
     pub name: String,
     /// Where its jobs wait for a consumer.
     pub queue: Queue,
+    /// How urgent its jobs are there.
+    pub priority: Priority,
     /// `every` and milliseconds, or `cron`, a time zone and a pattern.
     pub recurrence: String,
     /// When its next job is due, in milliseconds since 1970.
@@ -45,8 +49,8 @@ pub struct Schedule {
     pub payload: String,
 }
 
-/// A schedule whose moment has passed: its name, this moment, its recurrence, and its queue's suffix.
-pub(crate) type Passed = (String, u64, String, String);
+/// A schedule whose moment has passed: its name, this moment, its recurrence, its queue's suffix, and its priority.
+pub(crate) type Passed = (String, u64, String, String, u8);
 
 /// What setting a schedule up has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +106,7 @@ impl Store {
             .map_err(|why| StoreError::Unfit(format!("`{}` never comes: {why}", new.recurrence)))?;
         let retry = new.retry.as_ref().unwrap_or(&self.settings.retry);
         let (recurrence, policy) = (new.recurrence.to_string(), retry.policy());
-        let job = JobId::random(partition, &new.queue);
+        let job = JobId::random(partition, &new.queue, new.priority);
         let window_ends = now + self.settings.window_ms();
         let args = (
             &new.name,
@@ -114,6 +118,7 @@ impl Store {
             window_ends,
             new.queue.suffix(),
             &*place.birth,
+            new.priority.get(),
         );
         let script = script!("schedule", "#!lua\n");
         let (word, next): (String, u64) = self.run(script, partition, args).await?;
@@ -162,6 +167,7 @@ impl Store {
         Ok(Schedule {
             name,
             queue: job.queue(),
+            priority: job.priority(),
             recurrence,
             next_ms,
             job,
@@ -187,7 +193,7 @@ impl Store {
     pub(crate) async fn tick(
         &self,
         partition: u16,
-        (name, at_ms, recurrence, queue): &Passed,
+        (name, at_ms, recurrence, queue, priority): &Passed,
         now_ms: u64,
     ) -> Result<()> {
         let read = recurrence.parse::<Recurrence>();
@@ -202,7 +208,8 @@ impl Store {
                 return Ok(());
             }
         };
-        let job = JobId::random(partition, &Queue::of_suffix(queue));
+        let priority = Priority::new(*priority).unwrap_or_default();
+        let job = JobId::random(partition, &Queue::of_suffix(queue), priority);
         let window_ends = now_ms + self.settings.window_ms();
         let args = (name, at_ms, next, job.as_str(), window_ends);
         self.run::<u8>(script!("tick"), partition, args)

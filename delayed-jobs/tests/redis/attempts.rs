@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use delayed_jobs::{
-    Consumer, NewJob, NewSchedule, Node, Queue, Recurrence, Retry, Settings, State, StoreError,
-    When,
+    Consumer, NewJob, NewSchedule, Node, Priority, Queue, Recurrence, Retry, Settings, State,
+    StoreError, When,
 };
 
 use crate::support::{HOUR, MS, Scene, job, now_ms, say, until};
@@ -283,6 +283,7 @@ async fn a_policy_that_the_scripts_cannot_carry_out_is_refused() {
             payload: String::new(),
             retry: Some(retry),
             queue: Queue::default(),
+            priority: Priority::default(),
         };
         let refused = scene.store.schedule(&plan).await;
         assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");

@@ -7,7 +7,7 @@
 //! * `servers` - an old Redis, TLS, users, Sentinel, cluster, a full Redis, settings
 //! * `clients` - clients over HTTP that take too long
 //! * `operators` - tokens, limits, metrics, the log
-//! * `queues` - queues, their pauses and limits
+//! * `queues` - queues, their pauses and limits; `priorities` - which job is handed out first
 //! * `webhook` - jobs that a node pushes; `packages` - what operators install
 //! * `page` - the page in a browser
 
@@ -23,6 +23,7 @@ mod node;
 mod operators;
 mod packages;
 mod page;
+mod priorities;
 mod queues;
 mod schedules;
 mod servers;

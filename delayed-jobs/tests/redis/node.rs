@@ -203,6 +203,7 @@ async fn notices_reach_as_far_as_was_read_before_the_clock_was_set_back() {
         payload: String::new(),
         retry: None,
         queue: delayed_jobs::Queue::default(),
+        priority: delayed_jobs::Priority::default(),
     };
     scene.store.schedule(&schedule).await.unwrap();
     assert_eq!(notices().await, 3);

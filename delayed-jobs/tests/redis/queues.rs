@@ -423,8 +423,8 @@ async fn a_request_that_is_held_up_takes_nothing_for_permits_that_have_ended() {
     };
     let take = async |permits_end: u64| -> (i64, usize) {
         let args = (1, 60_000, "mail", permits_end);
-        let (left, _, _, jobs): (i64, u64, u64, Vec<redis::Value>) =
-            scene.script("take", args).await;
+        type Reply = (i64, u64, u64, Vec<redis::Value>, Vec<u64>);
+        let (left, _, _, jobs, _): Reply = scene.script("take", args).await;
         (left, jobs.len())
     };
     let (granted, _, first_end) = grant(20, "paused").await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use delayed_jobs::{Delivery, NewSchedule, Queue, Recurrence, Scheduled, StoreError};
+use delayed_jobs::{Delivery, NewSchedule, Priority, Queue, Recurrence, Scheduled, StoreError};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -20,6 +20,7 @@ fn every(name: &str, ms: u32, payload: &str) -> NewSchedule {
         payload: payload.to_owned(),
         retry: None,
         queue: Queue::default(),
+        priority: Priority::default(),
     }
 }
 
