@@ -35,6 +35,8 @@ use crate::store::{NewSchedule, Overview, Page, Scheduled, Search};
 
 mod common;
 mod deliveries;
+#[cfg(test)]
+mod description;
 pub(crate) mod guard;
 mod json;
 mod queues;
@@ -288,10 +290,10 @@ struct ScheduleRequest {
     tries: Tries,
     #[serde(default)]
     queue: Queue,
-}
-
     #[serde(default)]
     priority: Priority,
+}
+
 impl ScheduleRequest {
     fn recurrence(&self) -> Result<Recurrence, Refusal> {
         let recurrence = match (&self.every, &self.cron, self.timezone.as_deref()) {
@@ -320,9 +322,9 @@ async fn put_schedule(
         payload,
         retry,
         queue: request.queue,
+        priority: request.priority,
     };
     let (scheduled, next_ms) = shared.store.schedule(&new).await?;
-        priority: request.priority,
     let is_new = scheduled == Scheduled::Created;
     let status = if is_new {
         StatusCode::CREATED

@@ -672,3 +672,143 @@ async fn a_move_of_a_job_that_was_cancelled_since_is_refused_though_it_has_its_k
     let (status, answer) = node.ask("PATCH", &path, &body).await;
     assert_eq!(status, 409, "{answer}");
 }
+
+/// Says what a value has that its schema does not describe, or lacks.
+fn differs(root: &Value, schema: &Value, value: &Value) -> Option<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        return differs(root, root.pointer(&name[1..]).unwrap(), value);
+    }
+    if let Some(all) = schema["anyOf"].as_array() {
+        let fits = all.iter().any(|one| differs(root, one, value).is_none());
+        return (!fits).then(|| format!("{value} is none of {schema}"));
+    }
+    if let Some(all) = schema["enum"].as_array() {
+        return (!all.contains(value)).then(|| format!("{value} is none of {schema}"));
+    }
+    let is = |kind: &Value| match kind.as_str().unwrap() {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("what is {other}?"),
+    };
+    let has_kind = match &schema["type"] {
+        Value::Null => true,
+        Value::Array(kinds) => kinds.iter().any(is),
+        kind => is(kind),
+    };
+    if !has_kind {
+        return Some(format!("{value} is not {schema}"));
+    }
+    if let (Some(values), Value::Object(_)) = (value.as_array(), &schema["items"]) {
+        return values
+            .iter()
+            .find_map(|one| differs(root, &schema["items"], one));
+    }
+    let (Some(fields), Some(properties)) = (value.as_object(), schema["properties"].as_object())
+    else {
+        return None;
+    };
+    let required = schema["required"].as_array().map_or(&[][..], |names| names);
+    let lacking = required
+        .iter()
+        .find(|name| !fields.contains_key(name.as_str().unwrap()));
+    let lacking = lacking.map(|name| format!("no {name} in {value}"));
+    lacking.or_else(|| {
+        fields
+            .iter()
+            .find_map(|(name, field)| match properties.get(name) {
+                Some(schema) => differs(root, schema, field),
+                None => Some(format!("{name} is not described")),
+            })
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_as_they_are_described() {
+    let (_scene, node) = Scene::served().await;
+    let root = node.get("/openapi.json").await;
+    let mut seen = std::collections::HashSet::new();
+    let mut ask = async |method: &str, path: &str, named: &str, body: Value| -> Value {
+        let (status, answer) = node.ask(method, path, &body).await;
+        let described = &root["paths"][named][method.to_lowercase()];
+        let content = &described["responses"][status.to_string()]["content"]["application/json"];
+        let case = format!("{method} {path} {body}: {status} {answer}");
+        assert!(content.is_object(), "not described: {case}");
+        assert_eq!(differs(&root, &content["schema"], &answer), None, "{case}");
+        if status < 300 {
+            seen.insert(format!("{} {named}", method.to_lowercase()));
+        }
+        answer
+    };
+    let job = json!({ "payload": { "a": [1] }, "delay": "1h", "priority": 3, "queue": "mail",
+        "idempotency_key": "k" });
+    let made = ask("POST", "/v1/jobs", "/v1/jobs", job.clone()).await;
+    ask("POST", "/v1/jobs", "/v1/jobs", job).await;
+    ask("POST", "/v1/jobs", "/v1/jobs", json!({ "delay": 5 })).await;
+    let path = format!("/v1/jobs/{}", made["id"].as_str().unwrap());
+    ask("PATCH", &path, "/v1/jobs/{id}", json!({ "delay": "2h" })).await;
+    ask("GET", &path, "/v1/jobs/{id}", json!({})).await;
+    ask("DELETE", &path, "/v1/jobs/{id}", json!({})).await;
+    ask("PATCH", &path, "/v1/jobs/{id}", json!({ "delay": "2h" })).await;
+    let one = json!({ "delay": "0s", "max_attempts": 1 });
+    let jobs = json!({ "jobs": [one, one, one, { "delay": "1h", "idempotency_key": "k" }] });
+    ask("POST", "/v1/jobs/batch", "/v1/jobs/batch", jobs).await;
+    let limits = json!({ "concurrency": 5, "rate": { "jobs": 9, "per": "1m" } });
+    ask("PUT", "/v1/queues/mail", "/v1/queues/{queue}", limits).await;
+    for what in ["pause", "resume"] {
+        let path = |queue| format!("/v1/queues/{queue}/{what}");
+        ask("POST", &path("mail"), &path("{queue}"), json!({})).await;
+    }
+    let tea = json!({ "every": "1h", "priority": 2 });
+    let (schedule, named) = ("/v1/schedules/tea", "/v1/schedules/{name}");
+    for method in ["PUT", "PUT", "GET"] {
+        ask(method, schedule, named, tea.clone()).await;
+    }
+    let nothing = json!({});
+    for (path, named) in [
+        ("/v1/schedules", "/v1/schedules"),
+        ("/v1/jobs?state=pending&limit=1", "/v1/jobs"),
+        ("/healthz", "/healthz"),
+        ("/readyz", "/readyz"),
+    ] {
+        ask("GET", path, named, nothing.clone()).await;
+    }
+    ask("DELETE", schedule, named, nothing.clone()).await;
+    let mut receipts = Vec::new();
+    while receipts.len() < 3 {
+        let (path, named) = ("/v1/deliveries?wait=5s&max=3", "/v1/deliveries");
+        let taken = ask("POST", path, named, nothing.clone()).await;
+        let taken = taken["deliveries"].as_array().unwrap().clone();
+        receipts.extend(taken.iter().map(|one| one["receipt"].clone()));
+    }
+    ask("GET", "/v1/overview", "/v1/overview", nothing.clone()).await;
+    ask("GET", "/v1/queues", "/v1/queues", nothing.clone()).await;
+    for (what, body) in [
+        ("extend", json!({ "receipts": receipts, "hold": "1m" })),
+        ("ack", json!({ "receipts": [receipts[0]] })),
+        ("nack", json!({ "receipts": [receipts[0], receipts[1]] })),
+        (
+            "nack",
+            json!({ "receipts": [receipts[2]], "dead": true, "reason": "x" }),
+        ),
+    ] {
+        let path = format!("/v1/deliveries/{what}");
+        ask("POST", &path, &path, body).await;
+    }
+    ask("GET", "/v1/dead", "/v1/dead", nothing.clone()).await;
+    for path in ["/v1/dead/requeue", "/v1/dead/purge"] {
+        ask("POST", path, path, json!({ "all": true })).await;
+    }
+    // All that answer in JSON were asked.
+    for (path, operations) in root["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let answer = &operation["responses"]["200"]["content"]["application/json"];
+            let is_asked = seen.contains(&format!("{method} {path}"));
+            let is_json = answer.is_object() && path != "/openapi.json";
+            assert!(is_asked || !is_json, "{method} {path} was not asked");
+        }
+    }
+}
