@@ -71,12 +71,8 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "what a periodic node carries is shared by its owner and its winner, part by part",
     ),
     (
-        "src/node/swap.rs",
-        "a payload moves out and another in while the state word says so",
-    ),
-    (
         "src/node/periodic.rs",
-        "the owner's part of a cycle is used while the state word says busy",
+        "the owner's part of a periodic state is used while the state word says busy",
     ),
     (
         "src/node/record.rs",

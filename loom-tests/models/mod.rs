@@ -53,8 +53,6 @@ mod state;
 #[cfg(not(crossbeam_loom))]
 mod status;
 #[cfg(not(crossbeam_loom))]
-mod swap;
-#[cfg(not(crossbeam_loom))]
 mod task_waker;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
 mod trim;

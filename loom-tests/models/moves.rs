@@ -232,3 +232,28 @@ fn move_or_drop_handle_or_cancel() {
         holder.join().unwrap();
     });
 }
+
+/// A future moves its timer while that fires, by the steps of `engine::wake_timer`: a move that comes too late may
+/// still find the timer pending, and what it takes then it wakes.
+#[test]
+fn reset_or_fire() {
+    for to in [5, 20] {
+        explore_timer(bounded(4, 3), HELD, 10, move |world, timer| {
+            let future = spawn_with(world, move |world| match world.reschedule(0, timer, to) {
+                Rescheduled::Gone => Err(world.cancel_and_release(0, timer)),
+                moved => Ok(moved),
+            });
+            let decided = world.due(timer, timer.mark, 10);
+            match future.join().unwrap() {
+                Err(taken) => assert_eq!(taken.is_none(), decided.fired(), "one of them wakes"),
+                Ok(moved) => {
+                    if !decided.fired() {
+                        let fired = world.fire_the_rest(timer, decided.inserted(), [(moved, to)]);
+                        assert_eq!(fired, Some(to));
+                    }
+                    world.release(0, timer);
+                }
+            }
+        });
+    }
+}

@@ -1,9 +1,9 @@
 //! `stop` against everything else: each accepted timer ends once, each refused one comes back.
 
-use super::engine::{Engine, NEVER, TWO_THREADS, explore_engine};
-use super::harness::{Bound, bounded, by_epoch, explore, fence_for_all};
+use super::engine::{Engine, NEVER, Peer, TWO_THREADS, explore_engine};
+use super::harness::{Bound, Payload, bounded, by_epoch, explore, fence_for_all};
 use crate::state::State;
-use crate::types::Budget;
+use crate::types::{Budget, Key};
 
 /// Like [`TWO_THREADS`], for what takes longer.
 const LONG: Bound = by_epoch(bounded(2, 1), bounded(3, 1));
@@ -73,54 +73,60 @@ fn stop_or_cancel() {
     });
 }
 
-/// A future changes its waker while the engine stops: whoever has the timer's payload in the end, its end is counted
-/// once, and its place is free.
-#[test]
-fn stop_or_swap() {
-    explore_engine(TWO_THREADS, LIMIT, |mut engine| {
-        let key = engine.peer.schedule_held(10, 1).unwrap();
-        let future = engine.spawn(move |peer| {
-            let producer = peer.handle.producer(1);
-            let swapped = producer.swap(key, peer.ledger.payload(2));
-            let left = swapped.as_ref().is_err_and(|not| not.left.is_some());
-            let returns = if swapped.is_ok() { vec![2] } else { vec![1] };
+/// Polls a future whose timer carries the waker 1 with the waker 2, and drops it. Returns the waker that the engine has
+/// or had.
+fn poll_and_drop(peer: &Peer, key: Key<Payload>) -> Vec<u64> {
+    let producer = peer.handle.producer(1);
+    match producer.replace(key.index(), peer.ledger.payload(2)) {
+        Ok((before, scheduled)) => {
+            assert_eq!(before.id(), 1);
+            let next = scheduled.ok();
+            next.iter().for_each(|key| producer.release(key.index()));
+            next.map_or(vec![], |_| vec![2])
+        }
+        Err(refused) => {
+            assert_eq!(refused.id(), 2);
             producer.release(key.index());
-            if left { vec![] } else { returns }
-        });
+            vec![1]
+        }
+    }
+}
+
+/// A future changes its waker while the engine stops: the last waker that the engine took comes back, and each timer's
+/// end is counted once.
+#[test]
+fn stop_or_replace() {
+    explore_engine(bounded(3, 2), LIMIT, |mut engine| {
+        let key = engine.peer.schedule_held(10, 1).unwrap();
+        let future = engine.spawn(move |peer| poll_and_drop(peer, key));
         let returned = engine.close() as u64;
         let expected = future.join().unwrap();
         let sums = engine.peer.handle.sums();
         assert_eq!(
             (sums.returned, sums.cancelled + sums.returned),
-            (returned, 1),
+            (returned, sums.scheduled),
             "{sums:?}"
         );
         assert_eq!(engine.finish(), expected);
     });
 }
 
-/// A future changes its waker while its timer fires, as it is due or because everything does: its end is counted once,
-/// and the waker that it has left is the one that comes out.
+/// A future changes its waker while its timer fires, as it is due or because everything does: the last waker is woken
+/// then or in the next turn, and no timer is counted twice. There is one permit, which both timers use.
 #[test]
-fn fire_or_swap() {
+fn fire_or_replace() {
     for now in [10, NEVER] {
-        explore_engine(TWO_THREADS, LIMIT, move |mut engine| {
+        explore_engine(bounded(3, 2), Some(1), move |mut engine| {
             let key = engine.peer.schedule_held(10, 1).unwrap();
-            let future = engine.spawn(move |peer| {
-                let producer = peer.handle.producer(1);
-                let swapped = producer.swap(key, peer.ledger.payload(2));
-                let woken = match swapped {
-                    Ok(_) => vec![2],
-                    Err(not) if not.left.is_some() => vec![],
-                    Err(_) => vec![1],
-                };
-                producer.release(key.index());
-                woken
-            });
+            let future = engine.spawn(move |peer| poll_and_drop(peer, key));
             let _ = engine.turn(now);
             let expected = future.join().unwrap();
+            engine.run_out(now);
             let sums = engine.peer.handle.sums();
-            assert_eq!((sums.fired, sums.cancelled), (1, 0), "{sums:?}");
+            assert_eq!(
+                (sums.fired, sums.fired + sums.cancelled),
+                (1, sums.scheduled)
+            );
             assert_eq!(engine.finish(), expected);
         });
     }

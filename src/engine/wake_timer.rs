@@ -7,7 +7,7 @@
 //! | the future | meanwhile the timer fires or is returned |
 //! |---|---|
 //! | sees it pending, with the waker it was polled with | the waker is woken, and the future is polled again |
-//! | swaps the waker | who ends the timer leaves the waker, and the future sees the end |
+//! | changes the waker | one compare-and-swap decides: the future arms another timer, or sees the end |
 //! | moves it | the move counts; if it comes too late, one compare-and-swap decides who takes the waker and wakes it |
 //! | drops it | one compare-and-swap decides who takes the waker |
 //!
@@ -22,7 +22,6 @@ use super::inner::Inner;
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
-use crate::node::swap::NotSwapped;
 use crate::state::{Phase, State};
 use crate::sync::slot;
 use crate::time::{Deadline, Time, When};
@@ -154,8 +153,11 @@ impl WakeTimer {
             if self.engine.status.phase() == EnginePhase::Init {
                 return self.poll_in_a_fork(waker);
             }
-            if self.waker == identity(waker) || self.swap(key, waker) {
+            if self.waker == identity(waker) {
                 return Poll::Pending;
+            }
+            if let Some(armed) = self.rearm(key, waker) {
+                return armed.map_or_else(|kind| Poll::Ready(Err(kind)), |()| Poll::Pending);
             }
             phase = self.engine.phase_of(key);
         }
@@ -181,31 +183,40 @@ impl WakeTimer {
             .is_some_and(|key| self.engine.phase_of(key) == Phase::Fired)
     }
 
-    /// Puts another waker in the place of the one that the node carries; false if the timer has ended.
+    /// Puts a timer that wakes `waker` in the place of the armed one; `None` if that has ended.
     #[cold]
-    fn swap(&mut self, key: Key<TimerTask>, waker: &Waker) -> bool {
+    fn rearm(
+        &mut self,
+        key: Key<TimerTask>,
+        waker: &Waker,
+    ) -> Option<Result<(), ScheduleErrorKind>> {
         // Of the user's, and before anything is done.
         let waker = waker.clone();
         let identity = identity(&waker);
         let task = TimerTask::waking(waker);
         // The key is this engine's, so there is a shard of this number.
-        match self
+        let replaced = self
             .engine
-            .on_shard(key, |producer| producer.swap(key, task))
-        {
-            Some(Ok(before)) => {
-                // Before the old one goes, whose destructor may do anything.
-                self.waker = identity;
-                forget(before);
-                return true;
-            }
-            Some(Err(NotSwapped { refused, left })) => {
+            .on_shard(key, |producer| producer.replace(key.index(), task))?;
+        let (before, scheduled) = match replaced {
+            Ok(replaced) => replaced,
+            Err(refused) => {
                 forget(refused);
-                left.into_iter().for_each(|(task, _)| forget(task));
+                return None;
             }
-            None => {}
-        }
-        false
+        };
+        // Before the old one goes, whose destructor may do anything.
+        let (armed, answer) = match scheduled {
+            Ok(key) => (Some(key), Ok(())),
+            Err(error) => {
+                let (kind, task) = error.into_parts();
+                forget(task);
+                (None, Err(kind))
+            }
+        };
+        (self.armed, self.waker) = (armed, identity);
+        forget(before);
+        Some(answer)
     }
 
     /// Sets another deadline, which is returned; `before` was the one before.

@@ -9,8 +9,6 @@
 //! | deadline | the armer writes it | owner reads | movers replace it | `TimerHandle` reads | owner (the state decides) |
 //! | payload | the armer writes it | - | - | the winner takes it, once | - |
 //!
-//! Of a pending timer that fires once the handle may swap the payload (`swap`), which is its own meanwhile.
-//!
 //! Ordering: the armer's writes are published by the Release in `StateWord::arm` and seen through the
 //! Acquire of every later transition [P1]; between two lives of a node the magazine (and the depot's
 //! stacks, [P5]) order the last holder before the next armer.
@@ -23,7 +21,5 @@ pub(crate) mod moves;
 pub(crate) mod periodic;
 mod periodic_state;
 mod record;
-#[cfg(any(feature = "futures", test))]
-pub(crate) mod swap;
 pub(crate) mod table;
 pub(crate) mod trim;

@@ -59,8 +59,7 @@ impl<T> Default for Node<T> {
 }
 
 // SAFETY: payloads move between threads (hence T: Send) and each is only ever touched by one at a time: the armer
-// before it publishes the node, then the one winner of the state word, or the handle while the word says that it
-// swaps the payload; of a periodic timer see `periodic_state`.
+// before it publishes the node, then the one winner of the state word; of a periodic timer see `periodic_state`.
 unsafe impl<T: Send> Sync for Node<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Node<T> {}
@@ -70,7 +69,7 @@ impl<T> Node<T> {
     ///
     /// # Safety
     ///
-    /// The caller holds the node alone or is swapping the payload, and what it carried has been taken.
+    /// The caller holds the node alone, and what it carried has been taken.
     #[inline]
     pub(super) unsafe fn put(&self, load: NodePayload<T>) {
         self.load.with_mut(|cell| {
@@ -83,8 +82,7 @@ impl<T> Node<T> {
     ///
     /// # Safety
     ///
-    /// The caller has ended the timer and has not let go of the node, or is swapping the payload; it calls this once
-    /// for each payload.
+    /// The caller has ended the timer and has not let go of the node; it calls this once.
     #[inline]
     pub(super) unsafe fn take_single(&self) -> T {
         self.load.with(|load| {

@@ -217,7 +217,7 @@ impl<T> Table<T> {
                 Ok(won) => {
                     count(true);
                     let key = self.key(index, seen.generation());
-                    // None if its handle is swapping it: then that finds that the timer has fired.
+                    // Never none: the timer has not been ended before.
                     let Some(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;
                     };
@@ -243,7 +243,7 @@ impl<T> Table<T> {
         ending: Ending,
     ) -> Option<T> {
         match ending {
-            Ending::Lost | Ending::PayloadWithHandle => None,
+            Ending::Lost => None,
             Ending::Sole(was) => {
                 let payload = Self::take(node, was);
                 cache.give(&self.depot, index);

@@ -8,8 +8,6 @@ use crate::contain;
 use crate::drive::{Fate, Fired, TimerStore, too_many};
 use crate::inbox::Message;
 use crate::node::moves::Rescheduled;
-#[cfg(any(feature = "futures", test))]
-use crate::node::swap::NotSwapped;
 use crate::node::table::Armed;
 use crate::park::Announced;
 use crate::state::Phase;
@@ -90,6 +88,12 @@ impl<T> Producer<'_, T> {
     #[inline(always)] // or what comes back goes through memory
     pub(crate) fn schedule(self, deadline: u64, payload: T, held: bool) -> Scheduled<T> {
         let armed = self.arm(deadline, payload, held, true)?;
+        self.finish(deadline, armed, held)
+    }
+
+    /// Tells the owner of a timer that has been armed, and returns its key.
+    #[inline(always)]
+    fn finish(self, deadline: u64, armed: Armed, held: bool) -> Scheduled<T> {
         if let Some(payload) = self.announce(deadline, armed, held) {
             return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
         }
@@ -119,8 +123,22 @@ impl<T> Producer<'_, T> {
         held: bool,
         send: bool,
     ) -> Scheduled<T, Armed> {
-        let prepare = || if send { self.prepare() } else { Ok(()) };
-        if let Err(kind) = self.shard.acquire_permit().and_then(|()| prepare()) {
+        match self.shard.acquire_permit() {
+            Ok(()) => self.arm_permitted(deadline, payload, held, send),
+            Err(kind) => Err(ScheduleError::new(kind, payload)),
+        }
+    }
+
+    /// Like [`arm`](Self::arm), with a permit that the caller has; it is given back with the payload.
+    #[inline(always)]
+    fn arm_permitted(
+        self,
+        deadline: u64,
+        payload: T,
+        held: bool,
+        send: bool,
+    ) -> Scheduled<T, Armed> {
+        if let Err(kind) = if send { self.prepare() } else { Ok(()) } {
             return Err(ScheduleError::new(kind, payload));
         }
         // Counted before any other thread can see the timer: the owner may fire it, or `stop` return it, at once.
@@ -207,19 +225,24 @@ impl<T> Producer<'_, T> {
         payload.inspect(|_| self.cancelled())
     }
 
-    /// Gives the timer behind a handle, if it is pending, another payload; the earlier one.
+    /// Cancels the timer behind a handle, and schedules another one for its tick under its permit. Returns the payload of
+    /// the cancelled timer and the new one's key, which is a handle's as well; `payload`, if the timer had ended.
     #[cfg(any(feature = "futures", test))]
-    pub(crate) fn swap(self, key: Key<T>, payload: T) -> Result<T, NotSwapped<T>> {
-        let swapped = self
-            .shard
-            .table
-            .swap(key.index(), self.shard.table.generation(key), payload);
-        let left = swapped.as_ref().err().and_then(|not| not.left.as_ref());
-        // An owner has counted what it has fired. Who ended the timer otherwise got nothing for it, and counts nothing.
-        if left.is_some_and(|(_, ended)| *ended != Phase::Fired) {
-            self.cancelled();
+    pub(crate) fn replace(self, index: u32, payload: T) -> Result<(T, Scheduled<T>), T> {
+        let Self { shard, thread } = self;
+        let deadline = shard.table.deadline(index);
+        let Some(before) = shard.table.cancel_held(&thread.cache, index) else {
+            return Err(payload);
+        };
+        if thread.cancelled.add(1) % CANCELS_PER_LOOK == 0 {
+            self.look_at_zombies();
         }
-        swapped
+        self.release(index);
+        let armed = self.arm_permitted(deadline, payload, true, true);
+        Ok((
+            before,
+            armed.and_then(|armed| self.finish(deadline, armed, true)),
+        ))
     }
 
     /// Counts a cancelled timer and releases its permit; how many this thread has cancelled.
@@ -277,10 +300,7 @@ impl<T> Producer<'_, T> {
     pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Scheduled<T> {
         let deadline = repeat.recurrence.tick();
         let armed = self.arm_periodic(repeat, true)?;
-        if let Some(payload) = self.announce(deadline, armed, false) {
-            return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
-        }
-        Ok(self.shard.table.key(armed.index, armed.generation))
+        self.finish(deadline, armed, false)
     }
 
     /// Arms a periodic timer. `send`: a message will follow, for which there must be a slot.

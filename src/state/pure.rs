@@ -27,8 +27,7 @@
 //!   one thread reaches, it would take 40 days to come round).
 //! * *holds*: references to the node besides the winner's. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts the
 //!   threads that are changing the deadline, `CLAIMED` belongs to the owner that is at a call of a periodic timer,
-//!   `READING_PAYLOAD` to a winner that is reading the payload while another reference exists. Of a timer that fires
-//!   once `CLAIMED` says that its handle is swapping the payload, which the handle owns meanwhile. The last
+//!   `READING_PAYLOAD` to a winner that is reading the payload while another reference exists. The last
 //!   reference to go recycles the node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
 //!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
@@ -186,12 +185,6 @@ impl State {
 /// The methods for nodes that threads share.
 #[cfg(feature = "threads")]
 impl State {
-    /// Returns whether a timer that fires once lives and its payload is being swapped.
-    #[inline]
-    pub(crate) const fn is_swapping(self) -> bool {
-        self.0 & (PHASE_MASK | CLAIMED) == Phase::Pending as u64 | CLAIMED
-    }
-
     /// Returns whether as many are as can be counted.
     #[inline]
     pub(super) const fn has_most_movers(self) -> bool {

@@ -18,9 +18,6 @@ pub(crate) enum Ending {
     Shared(State),
     /// The caller won; its own hold keeps the node.
     Held(State),
-    /// The caller won, but the payload is in the hands of the handle that is swapping it, which keeps it and the
-    /// node.
-    PayloadWithHandle,
     /// The timer has ended before, or the key is stale.
     Lost,
 }
@@ -85,7 +82,7 @@ impl StateWord {
     #[inline]
     pub(crate) fn load(&self) -> State {
         // ORDERING: Acquire pairs with the Release in `arm`, `finish_move` and the AcqRel in `end`, so
-        // what the caller reads of the node next is at least as new as this state [P1] [P24].
+        // what the caller reads of the node next is at least as new as this state [P1].
         State(self.0.load(Ordering::Acquire))
     }
 
@@ -114,7 +111,7 @@ impl StateWord {
     #[cfg_attr(tickwheel_loom, track_caller)] // `orderings.sh` weakens each transition by itself
     fn step(&self, from: State, to: State) -> Result<State, State> {
         // ORDERING: AcqRel. Acquire pairs with `arm` and `finish_move`: what the caller reads of the node next is at
-        // least as new as `from` [P1] [P3] [P24]. Release is for the thread that recycles after reading the new
+        // least as new as `from` [P1] [P3]. Release is for the thread that recycles after reading the new
         // state, as in `release` [P2], and hands a moved deadline on [P3]. Acquire on failure as in `load`.
         match self
             .0
@@ -158,28 +155,15 @@ impl StateWord {
         phase: Phase,
         by_handle: bool,
     ) -> Result<Ending, State> {
-        if seen.is_swapping() {
-            self.step(seen, seen.in_phase(phase))?;
-            return Ok(Ending::PayloadWithHandle);
-        }
-        let others = if by_handle {
-            seen.without(HANDLE)
-        } else {
-            seen
-        };
         let ended = seen.in_phase(phase);
-        if !others.has(HOLDS) {
-            self.step(seen, ended)?;
-            return Ok(if by_handle {
-                Ending::Held(seen)
-            } else {
-                Ending::Sole(seen)
-            });
-        }
-        // A handle's own hold protects the node, but not what a call shares with the winner.
-        if by_handle && !seen.has(CLAIMED) {
+        if by_handle {
+            // Its own hold protects the node. Its timer fires once, so no call shares anything with the winner.
             self.step(seen, ended)?;
             return Ok(Ending::Held(seen));
+        }
+        if !seen.has(HOLDS) {
+            self.step(seen, ended)?;
+            return Ok(Ending::Sole(seen));
         }
         self.step(seen, ended.with(READING_PAYLOAD))?;
         Ok(Ending::Shared(seen))
@@ -205,29 +189,6 @@ impl StateWord {
         // ORDERING: AcqRel. Release hands what this holder did with the node to the last one; Acquire
         // lets the last one see what the earlier holders did before it recycles. [P2]
         State(self.0.fetch_and(!hold, Ordering::AcqRel)).without(hold)
-    }
-
-    /// Claims, for a handle, the payload of the pending timer that `generation` names, to put another one in its
-    /// place; false if the timer has ended. Until [`end_swap`](Self::end_swap) no thread takes from the node.
-    #[cfg(any(feature = "futures", test))]
-    pub(crate) fn begin_swap(&self, generation: u64) -> bool {
-        let mut seen = self.load();
-        while seen.is_named(generation) && !seen.is_periodic() && !seen.has(CLAIMED) {
-            match self.step(seen, seen.with(CLAIMED)) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
-    }
-
-    /// Ends a handle's swap: the other payload is in its place. Returns the state; if the timer has been ended
-    /// meanwhile, what the node carries is the caller's.
-    #[cfg(any(feature = "futures", test))]
-    pub(crate) fn end_swap(&self) -> State {
-        // ORDERING: Release publishes the payload to the thread that ends the timer next [P24]. Nothing is acquired:
-        // who has ended it meanwhile has touched nothing but this word.
-        State(self.0.fetch_and(!CLAIMED, Ordering::Release))
     }
 
     /// Notes that the owner knows of the moves so far. To be called before it reads the deadline, so that a later
