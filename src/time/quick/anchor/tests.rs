@@ -351,7 +351,7 @@ fn a_rate_is_not_measured_over_more_than_a_second() {
             world.pass(awake * 1_000_000_000 + 1);
             COUNTER_GOES_ON(&world, asleep * 1_000_000_000);
         }
-        let mut calls = |apart: u64| {
+        let calls = |apart: u64| {
             let (before, readings) = (world.clock_now(), world.readings.get());
             let now = calibration.now(&anchor, &world);
             assert!(now + 1 >= before, "{now} is behind {before}");
