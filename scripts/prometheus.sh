@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lets Prometheus' own tool, unpacked from Debian's package below target/, read what an engine reports and the alerts of
-# delayed jobs. Exits with 3 where the package cannot be had.
+# Lets Prometheus' own tool, unpacked from Debian's package below target/, read what an engine reports, the queries of
+# both dashboards, and the alerts of delayed jobs. Exits with 3 where the package cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,7 @@
 //! An engine's figures as an operator sees them: statistics through the `metrics` facade, read by Prometheus' own tool.
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
 use tickwheel::{Builder, Drive, Expired, ManualClock, Timer};
@@ -159,6 +160,89 @@ fn the_dashboard_asks_for_figures_that_exist() {
             "nothing is called {name}"
         );
     }
+}
+
+/// The dashboards: of an engine, and of delayed jobs.
+const BOARDS: [&str; 2] = [
+    include_str!("../../docs/dashboard.json"),
+    include_str!("../../delayed-jobs/operations/dashboard.json"),
+];
+
+/// The panels of a dashboard.
+fn panels(board: &str) -> Vec<Value> {
+    let board: Value = serde_json::from_str(board).expect("it is JSON");
+    board["panels"].as_array().expect("it has panels").clone()
+}
+
+/// The queries of a panel.
+fn queries(panel: &Value) -> impl Iterator<Item = &str> {
+    let targets = panel["targets"].as_array().into_iter().flatten();
+    targets.filter_map(|target| target["expr"].as_str())
+}
+
+#[test]
+fn a_dashboard_begins_with_single_numbers_and_says_what_each_panel_shows() {
+    for board in BOARDS {
+        let panels = panels(board);
+        let (mut width, mut places) = (0, Vec::new());
+        for panel in &panels {
+            let title = &panel["title"];
+            let description = panel["description"].as_str().unwrap_or_default();
+            assert!(description.len() > 20, "{title} is not described");
+            let place = |name: &str| panel["gridPos"][name].as_u64().expect("a place");
+            let (x, y, w, h) = (place("x"), place("y"), place("w"), place("h"));
+            if panel["type"] == "stat" {
+                assert_eq!((x, y), (width, 0), "{title}");
+                width += w;
+                let steps = &panel["fieldConfig"]["defaults"]["thresholds"]["steps"];
+                assert_eq!(steps[0]["color"], "green", "{title}");
+            } else {
+                assert!(y > 0, "{title} is in the first row");
+            }
+            for (x2, y2, w2, h2) in &places {
+                let apart = x + w <= *x2 || x2 + w2 <= x || y + h <= *y2 || y2 + h2 <= y;
+                assert!(apart, "{title} covers another one");
+            }
+            places.push((x, y, w, h));
+            // Of the engine that was chosen.
+            for query in queries(panel).filter(|query| query.contains("tickwheel_")) {
+                assert!(query.contains("{timer=~\"$timer\"}"), "{title}: {query}");
+            }
+        }
+        assert_eq!(width, 24, "the first row is full");
+        let judged = panels.iter().filter(|panel| {
+            let steps = &panel["fieldConfig"]["defaults"]["thresholds"]["steps"];
+            panel["type"] == "stat" && steps.as_array().is_some_and(|steps| steps.len() > 1)
+        });
+        assert!(judged.count() >= 3, "too few numbers say when they are bad");
+    }
+}
+
+#[test]
+#[ignore = "needs promtool: scripts/prometheus.sh brings one and runs this"]
+fn prometheus_reads_the_queries_of_the_dashboards() -> Result<(), Box<dyn std::error::Error>> {
+    let all: Vec<Value> = BOARDS.into_iter().flat_map(panels).collect();
+    let rules = all.iter().flat_map(queries).enumerate();
+    let rules = rules.map(|(number, query)| {
+        let query = query
+            .replace("$__rate_interval", "1m")
+            .replace("$timer", ".+");
+        json!({ "record": format!("query_{number}"), "expr": query })
+    });
+    let rules: Vec<Value> = rules.collect();
+    assert!(rules.len() > 40, "{} queries", rules.len());
+    // JSON is YAML, too.
+    let file = tempfile::NamedTempFile::new()?;
+    let groups = json!({ "groups": [{ "name": "dashboards", "rules": rules }] });
+    std::fs::write(&file, groups.to_string())?;
+    let program = std::env::var("PROMTOOL").unwrap_or_else(|_| "promtool".to_owned());
+    let said = Command::new(program)
+        .args(["check", "rules"])
+        .arg(file.path())
+        .output()?;
+    let complaints = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{complaints}");
+    Ok(())
 }
 
 #[test]
