@@ -139,6 +139,8 @@ mod node;
 mod park;
 #[cfg(feature = "threads")]
 mod shard;
+#[cfg(feature = "threads")]
+mod waiting;
 
 #[cfg(feature = "threads")]
 mod engine;
@@ -188,7 +190,7 @@ pub use time::{ManualClock, MonotonicClock};
 pub use types::SystemError;
 pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
-    ScheduleErrorKind, StartError, StopError, TurnError, Unfired,
+    ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WaitError,
 };
 
 /// Holds the examples of the pages, which are compiled and run with the documentation tests.

@@ -113,6 +113,7 @@ const FLOORS: &[&[&str]] = &[
     &["drive"],
     &["loop_timer", "node"],
     &["local", "shard"],
+    &["waiting"],
     &["engine"],
     &["event_loop"],
     &["futures"],

@@ -132,12 +132,13 @@ impl Builder {
     /// # Errors
     ///
     /// Like [`build`](Self::build).
-    pub fn build_on<T, E>(self, executor: E) -> Result<Timer<T>, BuildError>
+    pub fn build_on<T, E>(mut self, executor: E) -> Result<Timer<T>, BuildError>
     where
         T: Send + 'static,
         E: Executor<T>,
     {
         let executor = Arc::new(executor);
+        self.on_executor = true;
         self.build_handlers(move |_| through_executor(Arc::clone(&executor)))
     }
 
@@ -238,6 +239,7 @@ impl Builder {
             timers: CachePadded::default(),
             hold,
             retire: hold::retire,
+            on_executor: self.on_executor,
             wakers: Wakers::of_payloads(),
         })
     }

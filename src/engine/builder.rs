@@ -65,6 +65,8 @@ pub struct Builder {
     pub(super) routing: Routing,
     pub(super) drive: Drive,
     pub(super) membarrier: bool,
+    /// The handlers hand timers to an executor.
+    pub(super) on_executor: bool,
     pub(super) hooks: Hooks,
 }
 
@@ -87,6 +89,7 @@ impl Builder {
             routing: Routing::default(),
             drive: Drive::default(),
             membarrier: true,
+            on_executor: false,
             hooks: Hooks::default(),
         }
     }

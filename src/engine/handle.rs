@@ -7,8 +7,9 @@ use crate::shard::ShardHandle;
 use crate::state::Phase;
 use crate::sync::slot;
 use crate::time::{Time, When};
-use crate::types::{Cancel, Key, Reschedule};
+use crate::types::{Cancel, Key, Reschedule, WaitError};
 use std::ops::Deref;
+use std::time::Duration;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
@@ -116,6 +117,16 @@ impl<T> TimerHandle<T> {
     pub fn cancel(&self) -> Cancel<T> {
         let (handle, index) = self.place();
         slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel_held(index)))
+    }
+
+    /// Waits until the timer's handler has returned, for `limit` at most; see
+    /// [`Timer::wait_for_handler`](crate::Timer::wait_for_handler).
+    ///
+    /// # Errors
+    ///
+    /// Like there.
+    pub fn wait_for_handler(&self, limit: Duration) -> Result<(), WaitError> {
+        self.engine.wait_for_handler(self.key(), limit)
     }
 
     /// Moves the timer to fire after a delay or at a point in time instead; see

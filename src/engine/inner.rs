@@ -23,7 +23,9 @@ use crate::sync::slot;
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{
     Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled, Unfired,
+    WaitError,
 };
+use crate::waiting;
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
@@ -60,6 +62,8 @@ pub(super) struct Inner<T> {
     pub(super) hold: Weak<EngineOwner<T>>,
     /// Retires the engine when its last `EngineOwner` goes.
     pub(super) retire: fn(NonNull<Self>),
+    /// The handlers hand timers to an executor.
+    pub(super) on_executor: bool,
     /// Of engines whose payloads may be wakers.
     pub(super) wakers: Option<Wakers<T>>,
 }
@@ -157,6 +161,20 @@ impl<T> Inner<T> {
     pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
         let moved = self.on_shard(key, |producer| producer.reschedule(key, tick));
         Reschedule::from_moved(moved.unwrap_or(false))
+    }
+
+    /// Waits until the handler of the timer that `key` names has returned.
+    pub(super) fn wait_for_handler(&self, key: Key<T>, limit: Duration) -> Result<(), WaitError> {
+        if self.is_inside() {
+            Err(WaitError::InsideHandler)
+        } else if self.on_executor {
+            Err(WaitError::OnExecutor)
+        } else if self.status.is_forked() {
+            Err(WaitError::Forked)
+        } else {
+            let shard = self.handle(key);
+            shard.map_or(Ok(()), |shard| waiting::wait_for_handler(shard, key, limit))
+        }
     }
 
     /// Runs `f` with the calling thread's way to the shard that a key names.

@@ -10,7 +10,7 @@ use super::task::TimerTask;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
-    Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, Unfired,
+    Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, Unfired, WaitError,
 };
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -54,6 +54,13 @@ use std::time::Duration;
 ///   (A thread's very first operation, the lazy start, growth of the node table, and a fourth thread at the move of one
 ///   timer are the exceptions: the first two take a lock once, the third one allocates, and the last one spins until
 ///   one of the other three is done.)
+///
+/// # Order
+///
+/// A shard fires in the order of deadlines, tick by tick. Within a tick the timers of one thread fire in the order in
+/// which it scheduled them; one that was moved fires anywhere within its tick. No order is promised between shards, and
+/// within a tick between threads. What exceeds a turn's [`Budget`](crate::Budget), or 16 384 timers of one tick, may
+/// fire after later timers.
 ///
 /// # Complexity
 ///
@@ -227,6 +234,46 @@ impl<T: Send + 'static> Timer<T> {
             return Cancel::Lost;
         };
         slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel(key)))
+    }
+
+    /// Waits until the handler of the timer that `key` names has returned, for `limit` at most (`Duration::MAX` means for
+    /// ever).
+    ///
+    /// For the time after a cancel. One that lost comes too late for the handler, which may be running on a worker. One
+    /// that won may leave the present call of a periodic timer running. When this has returned, no handler of the timer
+    /// runs or will run, and what the handler uses may be freed. Handlers of other timers are not waited for. With a
+    /// stale key there is nothing to wait for.
+    ///
+    /// The calling thread checks the shard again and again, in the end once per millisecond. Other threads, and timers
+    /// for which no thread waits, pay nothing for it. The limit is measured by the machine's clock.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::new()?;
+    /// let connection = Arc::new("connection 17");
+    /// let held = Arc::clone(&connection);
+    /// let key = timer.run_after(Duration::ZERO, move || println!("{held} was idle"))?.detach();
+    /// if !timer.cancel(key).won() {
+    ///     timer.wait_for_handler(key, Duration::from_secs(5))?;
+    /// }
+    /// assert_eq!(Arc::strong_count(&connection), 1); // whoever won
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// * [`WaitError::Pending`] if the timer has not ended: cancel it first.
+    /// * [`WaitError::InsideHandler`] on a thread that turns or ends a shard of this engine.
+    /// * [`WaitError::TimedOut`] if the handler still runs after `limit`.
+    /// * [`WaitError::OnExecutor`] if the engine hands its timers to an executor
+    ///   ([`Builder::build_on`](crate::Builder::build_on)): it does not know when that has handled them.
+    /// * [`WaitError::Forked`] in a forked child of the process that started the engine.
+    pub fn wait_for_handler(&self, key: Key<T>, limit: Duration) -> Result<(), WaitError> {
+        self.inner.wait_for_handler(key, limit)
     }
 
     /// Cancels the timers that are pending now, of all threads, and returns them in no particular order.

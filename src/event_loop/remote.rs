@@ -4,14 +4,17 @@ use crate::engine::TimerTask;
 use crate::shard::{ShardHandle, ShardStats};
 use crate::sync::slot;
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError};
+use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, WaitError};
+use crate::waiting;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Schedules on an [`EventLoopTimer`](super::EventLoopTimer) from other threads. Clone it freely.
 ///
 /// Everything here is lock-free and O(1), and works while the loop polls, sleeps or is busy with its
 /// sockets. The loop is woken only if it sleeps beyond the new deadline. After the loop's timer is gone,
-/// schedules are refused with the payload in the error.
+/// schedules are refused with the payload in the error. Timers of one thread that have one deadline fire in the order in
+/// which they were scheduled; see [`EventLoopTimer`](super::EventLoopTimer).
 ///
 /// ```
 /// use std::time::Duration;
@@ -119,6 +122,21 @@ impl<T: Send + 'static> Remote<T> {
             return Cancel::Lost;
         }
         slot::with(|slot| Cancel::from_payload(self.shard.producer(slot).cancel(key)))
+    }
+
+    /// Waits until the loop's handler for the timer that `key` names has returned, for `limit` at most (`Duration::MAX`
+    /// means for ever). Call it after a cancel; see [`Timer::wait_for_handler`](crate::Timer::wait_for_handler).
+    ///
+    /// A handler that the loop takes out of [`expired`](super::EventLoopTimer::expired) has returned when the loop takes
+    /// the next one. The loop's own thread has nothing to wait for: between its polls no handler runs.
+    ///
+    /// # Errors
+    ///
+    /// * [`WaitError::Pending`] if the timer has not ended: cancel it first.
+    /// * [`WaitError::InsideHandler`] on the loop's thread while it polls.
+    /// * [`WaitError::TimedOut`] if the handler still runs after `limit`.
+    pub fn wait_for_handler(&self, key: Key<T>, limit: Duration) -> Result<(), WaitError> {
+        waiting::wait_for_handler(&self.shard, key, limit)
     }
 
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a

@@ -108,6 +108,8 @@ impl<T> Owner<T> {
 
     /// Gives up the call that is prepared or under way, if there is one; for the end of the shard.
     pub(super) fn abandon_call(&mut self) {
+        // Of a turn that a panic has cut short.
+        self.handle.current.end_turn();
         if let Some(index) = self.calling.take() {
             self.handle
                 .table

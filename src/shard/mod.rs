@@ -9,12 +9,14 @@
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
 //! `handle` also has the thread state, the part of a shard that belongs to one thread: its free nodes, its block of
-//! the inbox and its counters. `calls` are those of periodic timers. `limit` is the bound on pending timers.
+//! the inbox and its counters. `calls` are those of periodic timers. `current` says where
+//! the owner is in its turn. `limit` is the bound on pending timers.
 //! `counters` has the counter and those of the owner, `histogram` counts durations, `stats` a snapshot of all of it, and `pin_state` says how a
 //! worker is pinned.
 
 mod calls;
 pub(crate) mod counters;
+mod current;
 pub(crate) mod handle;
 pub(crate) mod histogram;
 pub(crate) mod limit;

@@ -131,6 +131,7 @@ impl<T> Owner<T> {
     /// ever.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) -> TurnState {
         let turn = self.driver.begin_turn(now, budget.fire, resumed);
+        self.handle.current.begin_turn();
         self.handle.counters.turns.add(1);
         if !resumed || self.draining {
             self.drain(turn.now, budget.drain);
@@ -165,6 +166,7 @@ impl<T> Owner<T> {
             cut_short,
             ..
         } = turn;
+        self.handle.current.end_turn();
         self.driver.end_turn(fired);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);

@@ -416,6 +416,7 @@ impl<T> TimerStore for Producer<'_, T> {
     #[inline(always)] // as `Driver::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
         let Self { shard, thread } = *self;
+        shard.current.begin(pack(entry.index, entry.mark));
         shard
             .table
             .due(&thread.cache, entry.index, entry.mark, now, |fired| {

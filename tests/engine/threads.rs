@@ -7,6 +7,7 @@
 //! | `races` | stop against turns by hand, the limit under contention, snapshots |
 //! | `stopped` | a thread that a signal stops in its turn |
 //! | `submitters` | one thread's own way to an engine |
+//! | `waits` | waiting until one timer's handler has returned |
 //! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
 //! | `shards` | masks, routing, handlers of their own, executors |
 //! | `zombies` | what millions of cancelled timers leave behind |
@@ -21,4 +22,5 @@ mod stopped;
 mod submitters;
 mod thread_ends;
 mod timing;
+mod waits;
 mod zombies;

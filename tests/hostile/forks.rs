@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
     Drive, EngineState, LocalTimer, RawKey, ScheduleErrorKind, SleepError, StartError, StopError,
-    Time, Timer, TurnError,
+    Time, Timer, TurnError, WaitError,
 };
 
 #[test]
@@ -29,6 +29,7 @@ fn a_fork_is_refused_and_told() {
             && timer.state() == EngineState::Forked
             && timer.start() == Err(StartError::Forked)
             && timer.stop() == Err(StopError::Forked)
+            && kept.wait_for_handler(HOUR) == Err(WaitError::Forked)
             && {
                 timer.wait_idle();
                 drop(timer.clone());
