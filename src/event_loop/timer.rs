@@ -83,6 +83,10 @@ use std::time::Duration;
 /// early, each timer ends once, stale keys are harmless. Owner operations are O(1), take no lock and allocate
 /// only while the number of timers grows.
 ///
+/// Timers fire in the order of deadlines, tick by tick. Within a tick those of the loop, and those of each thread with a
+/// [`Remote`], fire in the order in which they were scheduled; between threads no order is promised. The rest is as with
+/// a [`Timer`](crate::Timer#order).
+///
 /// Dropping the timer drops the payloads that are left; [`close`](Self::close) returns them.
 pub struct EventLoopTimer<T> {
     pub(super) owner: Owner<T>,

@@ -49,8 +49,8 @@ use core::time::Duration;
 ///
 /// Those of the engine: never early, every timer ends exactly once, stale keys are harmless, a deadline is
 /// rounded up to a tick. Timers fire in the order of their deadlines, tick by tick, and within a tick in the
-/// order in which they were scheduled, if they were not moved. Those that were overdue when they were
-/// scheduled come first. Of a tick with more than 16 384 timers, and of as many overdue ones, the rest takes turns with
+/// order in which they were scheduled. One that was moved fires anywhere within its tick. Those that were overdue when
+/// they were scheduled come first. Of a tick with more than 16 384 timers, and of as many overdue ones, the rest takes turns with
 /// what is due later: see [`Budget`](crate::Budget).
 ///
 /// All operations are O(1) unless they say otherwise, and allocate only while the number of timers grows.
