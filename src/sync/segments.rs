@@ -48,9 +48,14 @@ pub(crate) const fn index_of(place: u32) -> u32 {
 }
 const _: () = assert!(MAX_SLOTS + (1 << BASE_BITS) <= 1 << u32::BITS);
 
+/// Entries of the table of segments: one for each length of a place in binary digits, so that a place leads to its
+/// segment without a subtraction or a check. The first ones stay null, because no place is so short.
+const LENGTHS: usize = bounded(u32::BITS as usize, SEGMENTS + BASE_BITS as usize);
+
 /// See the module.
 pub(crate) struct Segments<T> {
-    segments: [AtomicPtr<T>; SEGMENTS],
+    /// The [origin](origin_of) of each segment, null where there is none, by the length of its places.
+    origins: [AtomicPtr<T>; LENGTHS],
 }
 
 // SAFETY: the table owns its slots and hands out only shared references to them.
@@ -73,22 +78,55 @@ const fn segment_len(segment: usize) -> usize {
     1 << (segment as u32 + BASE_BITS)
 }
 
+/// Returns the address that place 0 would have if the places before this segment lay directly before it, one byte
+/// further: no segment begins at an odd address, so this is never null.
+fn origin_of<T>(first: NonNull<T>, segment: usize) -> *mut T {
+    let place_0 = first.as_ptr().wrapping_sub(segment_len(segment));
+    place_0.wrapping_byte_add(1)
+}
+
+/// Returns the slot at a place of the segment that has this origin.
+#[inline]
+const fn slot_at<T>(origin: *mut T, place: u32) -> *mut T {
+    origin.wrapping_byte_sub(1).wrapping_add(place as usize)
+}
+
 impl<T: Zeroable> Segments<T> {
     pub(crate) fn new() -> Self {
-        const { assert!(size_of::<T>() > 0) };
+        const { assert!(size_of::<T>() > 0 && align_of::<T>() > 1) };
         Self {
-            segments: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+            origins: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
         }
     }
 
     /// Returns the slot with this number, if its segment exists. O(1).
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        let (segment, offset) = locate(index);
+        // SAFETY: the slots of a segment are initialised and live as long as `self`.
+        self.find(index).map(|slot| unsafe { slot.as_ref() })
+    }
+
+    /// Returns the address of a slot, if its segment exists.
+    #[inline]
+    fn find(&self, index: u32) -> Option<NonNull<T>> {
+        // Beyond the last slot the place wraps around, to one that is too short for any segment.
+        let place = index.wrapping_add(1 << BASE_BITS);
+        let origin = self.origins.get((place | 1).ilog2() as usize)?;
         // ORDERING: Acquire pairs with the Release in `install`: the segment's contents are initialised. [P4]
-        let base = NonNull::new(self.segments.get(segment)?.load(Ordering::Acquire))?;
-        // SAFETY: `offset` is within the segment, whose slots are initialised and live as long as `self`.
-        Some(unsafe { base.add(offset).as_ref() })
+        let origin = origin.load(Ordering::Acquire);
+        // SAFETY: the segment has the slots of all places of this length, and none of them lies at address 0.
+        (!origin.is_null()).then(|| unsafe { NonNull::new_unchecked(slot_at(origin, place)) })
+    }
+
+    /// Returns the entry of a segment.
+    const fn origin(&self, segment: usize) -> &AtomicPtr<T> {
+        &self.origins[segment + BASE_BITS as usize]
+    }
+
+    /// Returns whether a segment exists.
+    fn exists(&self, segment: usize) -> bool {
+        // ORDERING: Relaxed: only null is asked for.
+        !self.origin(segment).load(Ordering::Relaxed).is_null()
     }
 
     /// Returns the slot with this number, allocating its segment if need be. `index < MAX_SLOTS`. Aborts if there is
@@ -106,28 +144,27 @@ impl<T: Zeroable> Segments<T> {
 
     #[cold]
     fn grow(&self, index: u32) -> Option<&T> {
-        let (segment, offset) = locate(index);
-        let base = self.install(segment)?;
+        let origin = self.install(locate(index).0)?;
         // SAFETY: as in `get`.
-        Some(unsafe { base.add(offset).as_ref() })
+        Some(unsafe { &*slot_at(origin, place_of(index)) })
     }
 
-    /// Allocates a segment; the second of two threads takes the first one's.
-    fn install(&self, segment: usize) -> Option<NonNull<T>> {
+    /// Allocates a segment and returns its origin; the second of two threads takes the first one's.
+    fn install(&self, segment: usize) -> Option<*mut T> {
         let fresh = allocate::<T>(segment_len(segment))?;
+        let origin = origin_of(fresh, segment);
         // ORDERING: Release pairs with the Acquire in `get` [P4]; Acquire on failure, to use the winner's.
-        match self.segments[segment].compare_exchange(
+        match self.origin(segment).compare_exchange(
             std::ptr::null_mut(),
-            fresh.as_ptr(),
+            origin,
             Ordering::Release,
             Ordering::Acquire,
         ) {
-            Ok(_) => Some(fresh),
+            Ok(_) => Some(origin),
             Err(winner) => {
                 // SAFETY: `fresh` came from `allocate` with this length and no other thread saw it.
                 unsafe { release(fresh, segment_len(segment)) };
-                // The winner's pointer is never null: the exchange failed because it was not.
-                NonNull::new(winner)
+                Some(winner)
             }
         }
     }
@@ -153,14 +190,9 @@ impl<T: Zeroable> Segments<T> {
                 .for_each(T::make_idle);
             return true;
         }
-        let (segment, offset) = locate(first);
-        // ORDERING: Relaxed: the caller has the slots, so the segment exists.
-        let base = NonNull::new(self.segments[segment].load(Ordering::Relaxed));
-        base.is_some_and(|base| {
-            // SAFETY: within the segment (the function's contract).
-            let place = unsafe { base.add(offset) };
+        self.find(first).is_some_and(|slot| {
             // SAFETY: whole pages, in which threads use nothing but atomics (the function's contract).
-            unsafe { pages::give_back(place.cast(), count as usize * size_of::<T>()) }
+            unsafe { pages::give_back(slot.cast(), count as usize * size_of::<T>()) }
         })
     }
 
@@ -181,26 +213,20 @@ impl<T: Zeroable> Segments<T> {
             .unwrap_or(u32::MAX)
             .saturating_sub(1);
         for segment in 0..=locate(last).0 {
-            // ORDERING: Relaxed: only null is asked for.
-            let is_there = !self.segments[segment].load(Ordering::Relaxed).is_null();
-            if !is_there && self.install(segment).is_none() {
+            if !self.exists(segment) && self.install(segment).is_none() {
                 return;
             }
         }
     }
 
     fn none_from(&self, segment: usize) -> bool {
-        // ORDERING: Relaxed: only null is asked for.
-        self.segments[segment..]
-            .iter()
-            .all(|s| s.load(Ordering::Relaxed).is_null())
+        (segment..SEGMENTS).all(|segment| !self.exists(segment))
     }
 
     /// Returns the bytes allocated for slots, used or not.
     pub(crate) fn allocated_bytes(&self) -> usize {
         (0..SEGMENTS)
-            // ORDERING: Relaxed: only null is asked for.
-            .filter(|&k| !self.segments[k].load(Ordering::Relaxed).is_null())
+            .filter(|&k| self.exists(k))
             .map(|k| segment_len(k) * size_of::<T>())
             .sum()
     }
@@ -208,11 +234,15 @@ impl<T: Zeroable> Segments<T> {
 
 impl<T> Drop for Segments<T> {
     fn drop(&mut self) {
-        for (k, segment) in self.segments.iter().enumerate() {
+        for k in 0..SEGMENTS {
+            let len = segment_len(k);
             // ORDERING: Relaxed: `&mut self` means that everything happened before.
-            if let Some(base) = NonNull::new(segment.load(Ordering::Relaxed)) {
+            let origin = self.origins[k + BASE_BITS as usize].load(Ordering::Relaxed);
+            if !origin.is_null() {
+                // SAFETY: the segment begins at the place with as many places before it as there are slots in it.
+                let first = unsafe { NonNull::new_unchecked(slot_at(origin, len as u32)) };
                 // SAFETY: the segment came from `allocate` with this length; no borrow of `self` is left.
-                unsafe { release(base, segment_len(k)) };
+                unsafe { release(first, len) };
             }
         }
     }
@@ -251,15 +281,16 @@ unsafe fn release<T>(base: NonNull<T>, len: usize) {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
+    use crate::sync::atomic::AtomicU32;
     use std::cell::Cell;
 
     /// A slot that counts how often one of its kind is dropped.
     #[derive(Default)]
-    struct Counted(u8);
+    struct Counted(u16);
 
     thread_local!(static DROPS: Cell<usize> = const { Cell::new(0) });
 
-    // SAFETY: zero is a byte.
+    // SAFETY: zero is a number.
     unsafe impl Zeroable for Counted {
         fn make_idle(&self) {}
     }
@@ -275,6 +306,9 @@ mod tests {
 
     // SAFETY: zero is a number.
     unsafe impl Zeroable for Word {}
+
+    // SAFETY: as above.
+    unsafe impl Zeroable for AtomicU32 {}
 
     #[test]
     fn the_second_of_two_threads_gives_its_segment_back() {
@@ -297,6 +331,33 @@ mod tests {
         segments.for_each(MAX_SLOTS, |index, _| visited.push(locate(index)));
         let slots = |segment| (0..segment_len(segment)).map(move |offset| (segment, offset));
         assert!(visited.into_iter().eq(slots(0).chain(slots(2))));
+    }
+
+    #[test]
+    fn each_number_leads_to_a_slot_of_its_own() {
+        let segments = Segments::<AtomicU32>::new();
+        for number in (0..2000).rev() {
+            // ORDERING: Relaxed, both: one thread.
+            segments
+                .get_or_alloc(number)
+                .store(number, Ordering::Relaxed);
+        }
+        let slot = |number| {
+            segments
+                .get(number)
+                .map(|slot| slot.load(Ordering::Relaxed))
+        };
+        assert!((0..2000).all(|number| slot(number) == Some(number)));
+        // Of segments that are not there, and of none.
+        for number in [
+            64 * 63,
+            u32::MAX / 2,
+            MAX_SLOTS as u32 - 1,
+            MAX_SLOTS as u32,
+            u32::MAX,
+        ] {
+            assert_eq!(slot(number), None, "{number}");
+        }
     }
 
     #[test]
