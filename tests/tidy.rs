@@ -88,6 +88,14 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("src/shard/handle.rs", "thread states are zeroed memory"),
     (
+        "src/shard/way.rs",
+        "a thread keeps the addresses of a shard and its part of it",
+    ),
+    (
+        "src/engine/inner.rs",
+        "a way leads to the engine's own shards",
+    ),
+    (
         "src/sync/boxed.rs",
         "a box that the allocator may refuse is made of its memory",
     ),

@@ -5,6 +5,7 @@ use super::harness::{
     name_of, spawn,
 };
 use crate::shard::{Limit, Owner, ShardHandle};
+use crate::sync::way;
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time};
 use crate::types::{Budget, Key, ScheduleError, ScheduleErrorKind};
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl Engine {
             rung.ring();
             true
         };
-        let owner = Owner::new(0, limit.clone(), Box::new(wake));
+        let owner = Owner::new(way::new_group(), 0, limit.clone(), Box::new(wake));
         let peer = Peer {
             handle: Arc::clone(&owner.handle),
             ledger: Ledger::of_payloads(),

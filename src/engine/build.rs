@@ -17,6 +17,7 @@ use crate::contain::Contained;
 use crate::shard::{Limit, Owner, ShardHandle};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::lock::Mutex;
+use crate::sync::way;
 use crate::time::{TickRate, TimeSource};
 use crate::types::error::MAX_SHARDS;
 use crate::types::{BuildError, Expired};
@@ -167,6 +168,7 @@ impl Builder {
             });
         }
         let cores = pinning::deal(&self.pinning, &cores, shards);
+        let group = way::new_group();
         let are_wakers = Wakers::<T>::of_payloads().is_some();
         let wake_batch = if are_wakers { WAKE_BATCH } else { 0 };
         let (mut handles, mut berths) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
@@ -180,7 +182,7 @@ impl Builder {
             } else {
                 Owner::without_membarrier
             };
-            let owner = owner(shard as u16, limit.clone(), Box::new(wake));
+            let owner = owner(group, shard as u16, limit.clone(), Box::new(wake));
             // It is there until it is dropped.
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else {
                 continue;
@@ -201,7 +203,7 @@ impl Builder {
             berths.push(Berth::new(shard, waker));
         }
         Ok(Timer {
-            inner: self.engine(rate, handles, berths).add_timer(),
+            inner: self.engine(rate, group, handles, berths).add_timer(),
         })
     }
 
@@ -209,6 +211,7 @@ impl Builder {
     fn engine<T: Send + 'static>(
         mut self,
         rate: TickRate,
+        group: u64,
         handles: Vec<Arc<ShardHandle<T>>>,
         berths: Vec<Berth<T>>,
     ) -> Arc<EngineOwner<T>> {
@@ -219,6 +222,7 @@ impl Builder {
         }
         let hook = wake_on_advance(&source, &handles);
         EngineOwner::new(|hold| Inner {
+            group,
             rate,
             source,
             router: Router::new(self.routing, handles.len()),

@@ -3,9 +3,8 @@
 use super::hold::EngineRef;
 use super::inner::Inner;
 use crate::contain;
-use crate::shard::ShardHandle;
+use crate::shard::{Producer, ShardHandle};
 use crate::state::Phase;
-use crate::sync::slot;
 use crate::time::{Time, When};
 use crate::types::{Cancel, Key, Reschedule, WaitError};
 use std::ops::Deref;
@@ -99,6 +98,14 @@ impl<T> TimerHandle<T> {
         }
     }
 
+    /// Runs `f` with the calling thread's producer of the shard and the index of the node; there is such a shard.
+    #[inline]
+    fn on_shard<R>(&self, absent: R, f: impl FnOnce(Producer<'_, T>, u32) -> R) -> R {
+        let (shard, index) = ((self.place >> 32) as usize, self.place as u32);
+        self.engine
+            .on_shard(shard, absent, |producer| f(producer, index))
+    }
+
     /// Returns the shard, and the index of the node in it.
     #[inline]
     fn place(&self) -> (&ShardHandle<T>, u32) {
@@ -115,8 +122,9 @@ impl<T> TimerHandle<T> {
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
-        let (handle, index) = self.place();
-        slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel_held(index)))
+        self.on_shard(Cancel::Lost, |producer, index| {
+            Cancel::from_payload(producer.cancel_held(index))
+        })
     }
 
     /// Waits until the timer's handler has returned, for `limit` at most; see
@@ -192,11 +200,8 @@ impl<T> TimerHandle<T> {
 impl<T> Drop for TimerHandle<T> {
     #[inline]
     fn drop(&mut self) {
-        slot::with(|slot| {
-            let (handle, index) = self.place();
-            // The last use of the engine.
-            handle.producer(slot).release(index);
-        });
+        // The last use of the engine.
+        self.on_shard((), |producer, index| producer.release(index));
     }
 }
 

@@ -19,7 +19,7 @@ use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::lock::Mutex;
 use crate::sync::process;
-use crate::sync::slot;
+use crate::sync::{slot, way};
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{
     Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled, Unfired,
@@ -34,6 +34,8 @@ use std::time::Duration;
 
 /// See the module. The fields that every schedule reads come first; none of them is written after the build.
 pub(super) struct Inner<T> {
+    /// The number of the engine's shards as a group: see `sync::way`.
+    pub(super) group: u64,
     pub(super) handles: Box<[Arc<ShardHandle<T>>]>,
     pub(super) rate: TickRate,
     pub(super) source: TimeSource,
@@ -128,6 +130,53 @@ impl<T> Inner<T> {
         self.handles.get(key.shard()).map(|handle| &**handle)
     }
 
+    /// Runs `f` with the calling thread's producer of a shard. Returns `absent` if the engine has no such shard.
+    #[inline(always)] // of every cancel
+    pub(super) fn on_shard<R>(
+        &self,
+        shard: usize,
+        absent: R,
+        f: impl FnOnce(Producer<'_, T>) -> R,
+    ) -> R {
+        let way = way::current();
+        if way.group == self.group && usize::from(way.shard) == shard {
+            // SAFETY: the group's shards are this engine's, which keeps them.
+            f(unsafe { Producer::of(way) })
+        } else {
+            self.on_shard_by_slot(shard, absent, f)
+        }
+    }
+
+    #[inline(never)]
+    fn on_shard_by_slot<R>(
+        &self,
+        shard: usize,
+        absent: R,
+        f: impl FnOnce(Producer<'_, T>) -> R,
+    ) -> R {
+        let Some(handle) = self.handles.get(shard) else {
+            return absent;
+        };
+        slot::with(|slot| {
+            let producer = handle.producer(slot);
+            self.remember(slot, shard, producer);
+            f(producer)
+        })
+    }
+
+    /// Makes a producer the way of the calling thread, which holds `slot`, if its shard is the thread's home.
+    fn remember(&self, slot: u32, shard: usize, producer: Producer<'_, T>) {
+        if self.router.is_home(slot, shard) {
+            producer.remember();
+        }
+    }
+
+    /// Makes a shard the home of the calling thread, as a worker does.
+    pub(super) fn set_home(&self, shard: usize) {
+        slot::with(|slot| self.router.set_home(slot, shard));
+        way::forget();
+    }
+
     /// Counts a refusal, and says so if the shard takes no timers because its worker has failed.
     #[cold]
     pub(super) fn rejected<P>(&self, error: ScheduleError<P>, shard: usize) -> ScheduleError<P> {
@@ -159,8 +208,8 @@ impl<T> Inner<T> {
 
     #[inline]
     pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
-        let moved = self.on_shard(key, |producer| producer.reschedule(key, tick));
-        Reschedule::from_moved(moved.unwrap_or(false))
+        let moved = |producer: Producer<'_, T>| producer.reschedule(key, tick);
+        Reschedule::from_moved(self.on_shard(key.shard(), false, moved))
     }
 
     /// Waits until the handler of the timer that `key` names has returned.
@@ -175,17 +224,6 @@ impl<T> Inner<T> {
             let shard = self.handle(key);
             shard.map_or(Ok(()), |shard| waiting::wait_for_handler(shard, key, limit))
         }
-    }
-
-    /// Runs `f` with the calling thread's way to the shard that a key names.
-    #[inline]
-    pub(super) fn on_shard<R>(
-        &self,
-        key: Key<T>,
-        f: impl FnOnce(Producer<'_, T>) -> R,
-    ) -> Option<R> {
-        let handle = self.handle(key)?;
-        Some(slot::with(|slot| f(handle.producer(slot))))
     }
 
     /// Returns whether the calling thread turns or ends one of the shards: an engine must not be stopped or turned from
@@ -215,17 +253,13 @@ impl<T: Send + 'static> Inner<T> {
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }
-        slot::with(|slot| {
-            let shard = self.router.route(slot);
-            let begun = match self.handles[shard].try_producer(slot) {
-                Some(producer) => producer.schedule_periodic(Repeat {
-                    payload,
-                    clone,
-                    recurrence,
-                }),
-                None => Err(ScheduleError::no_memory(payload)),
-            };
-            begun.map_err(|error| self.rejected(error, shard))
+        self.on_home(|producer| match producer {
+            Some(producer) => producer.schedule_periodic(Repeat {
+                payload,
+                clone,
+                recurrence,
+            }),
+            None => Err(ScheduleError::no_memory(payload)),
         })
     }
 
@@ -235,13 +269,125 @@ impl<T: Send + 'static> Inner<T> {
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }
+        let way = way::current();
+        if way.group != self.group {
+            return self.schedule_by_slot(tick, payload, held);
+        }
+        // SAFETY: the group's shards are this engine's, which keeps them.
+        let producer = unsafe { Producer::of(way) };
+        producer
+            .schedule(tick, payload, held)
+            .map_err(|error| self.rejected(error, usize::from(way.shard)))
+    }
+
+    /// Schedules a timer of a thread that remembers no way.
+    #[inline(never)]
+    fn schedule_by_slot(&self, tick: u64, payload: T, held: bool) -> Scheduled<T> {
+        self.on_home(|producer| match producer {
+            Some(producer) => producer.schedule(tick, payload, held),
+            None => Err(ScheduleError::no_memory(payload)),
+        })
+    }
+
+    /// Schedules with the calling thread's producer of the shard that its next timer goes to; with `None` if there is
+    /// no memory for one.
+    fn on_home(
+        &self,
+        schedule: impl FnOnce(Option<Producer<'_, T>>) -> Scheduled<T>,
+    ) -> Scheduled<T> {
         slot::with(|slot| {
             let shard = self.router.route(slot);
-            let scheduled = match self.handles[shard].try_producer(slot) {
-                Some(producer) => producer.schedule(tick, payload, held),
-                None => Err(ScheduleError::no_memory(payload)),
-            };
-            scheduled.map_err(|error| self.rejected(error, shard))
+            let producer = self.handles[shard].try_producer(slot);
+            if let Some(producer) = producer {
+                self.remember(slot, shard, producer);
+            }
+            schedule(producer).map_err(|error| self.rejected(error, shard))
         })
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use crate::{Builder, Drive, Expired, Routing, Timer};
+    use std::time::Duration;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn engine(routing: Routing) -> Timer<u64> {
+        let builder = Builder::new().shards(2).routing(routing);
+        let builder = builder.drive(Drive::Manual);
+        builder.build_with(|_: Expired<u64>| ()).unwrap()
+    }
+
+    /// The number of timers that each shard has accepted.
+    fn scheduled(timer: &Timer<u64>) -> Vec<u64> {
+        let shards = timer.stats().shards;
+        shards.iter().map(|shard| shard.scheduled).collect()
+    }
+
+    /// Engines that are built after others have gone get their memory.
+    #[test]
+    fn a_thread_finds_the_engine_that_it_asks() {
+        for round in 0..100 {
+            let (a, b) = (engine(Routing::Home), engine(Routing::Spread));
+            let mut keys = Vec::new();
+            for number in 0..8 {
+                keys.push((&a, &b, number, a.schedule_key(HOUR, number).unwrap()));
+                keys.push((&b, &a, number, b.schedule_key(HOUR, number).unwrap()));
+            }
+            assert_eq!((a.pending(), b.pending()), (8, 8), "round {round}");
+            assert!(scheduled(&a).contains(&8), "all on the thread's home");
+            assert_eq!(scheduled(&b), [4, 4], "spread");
+            for (timer, other, number, key) in keys {
+                assert!(!other.cancel(key).won(), "a key of another engine");
+                assert_eq!(timer.cancel(key).into_payload(), Some(number));
+            }
+            let handle = a.schedule(HOUR, 9).unwrap();
+            b.schedule_key(HOUR, 10).unwrap();
+            assert_eq!(handle.cancel().into_payload(), Some(9));
+            drop((handle, a));
+            assert_eq!(b.pending(), 1);
+        }
+    }
+
+    #[test]
+    fn a_cancel_on_another_shard_changes_no_home() {
+        let timer = engine(Routing::Home);
+        timer.schedule_key(HOUR, 0).unwrap();
+        let home = usize::from(scheduled(&timer)[0] == 0);
+        // The next thread's home is the other shard.
+        let schedule = || timer.schedule_key(HOUR, 1).unwrap();
+        let key = std::thread::scope(|scope| scope.spawn(schedule).join().unwrap());
+        assert_ne!(key.shard(), home);
+        assert!(timer.cancel(key).won());
+        timer.schedule_key(HOUR, 2).unwrap();
+        assert_eq!(scheduled(&timer)[home], 2);
+    }
+
+    #[test]
+    fn a_thread_goes_to_its_new_home() {
+        let timer = engine(Routing::Home);
+        for home in [1, 0, 1] {
+            timer.inner.set_home(home);
+            let key = timer.schedule_key(HOUR, 0).unwrap();
+            assert_eq!(key.shard(), home);
+        }
+    }
+
+    /// Each thread inherits the number of the one before, and its part of the shard.
+    #[test]
+    fn threads_that_come_one_after_the_other_lose_nothing() {
+        let timer = engine(Routing::Home);
+        let mut last = None;
+        for number in 0..100 {
+            let pair = || {
+                let cancelled = last.take().map(|key| timer.cancel(key).into_payload());
+                (timer.schedule_key(HOUR, number).unwrap(), cancelled)
+            };
+            let (key, cancelled) = std::thread::scope(|scope| scope.spawn(pair).join().unwrap());
+            assert_eq!(cancelled, number.checked_sub(1).map(Some));
+            last = Some(key);
+        }
+        assert_eq!((timer.pending(), timer.stats().cancelled()), (1, 99));
     }
 }

@@ -94,6 +94,16 @@ impl Router {
         dealt
     }
 
+    /// Returns whether all timers of the thread that holds `slot` go to this shard.
+    pub(super) fn is_home(&self, slot: u32, shard: usize) -> bool {
+        let home = || {
+            let home = self.homes.get(slot)?;
+            // ORDERING: Relaxed: as in `route`.
+            Some(home.load(Ordering::Relaxed) as usize == shard + 1)
+        };
+        self.shards == 1 || self.policy == Routing::Home && home() == Some(true)
+    }
+
     /// Makes `shard` the home of the thread that holds `slot`, as its worker does.
     pub(super) fn set_home(&self, slot: u32, shard: usize) {
         let home = u32::try_from(shard).unwrap_or(0) % self.shards + 1;

@@ -7,6 +7,7 @@ use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
 use super::task::TimerTask;
+use crate::shard::Producer;
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
@@ -230,10 +231,8 @@ impl<T: Send + 'static> Timer<T> {
     /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
     #[inline]
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        let Some(handle) = self.inner.handle(key) else {
-            return Cancel::Lost;
-        };
-        slot::with(|slot| Cancel::from_payload(handle.producer(slot).cancel(key)))
+        let cancel = |producer: Producer<'_, T>| Cancel::from_payload(producer.cancel(key));
+        self.inner.on_shard(key.shard(), Cancel::Lost, cancel)
     }
 
     /// Waits until the handler of the timer that `key` names has returned, for `limit` at most (`Duration::MAX` means for

@@ -23,7 +23,6 @@ use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
 use crate::state::{Phase, State};
-use crate::sync::slot;
 use crate::time::{Deadline, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
@@ -77,7 +76,10 @@ fn identity(waker: &Waker) -> (usize, usize) {
 impl WakeTimer {
     pub(crate) fn of(timer: &Timer) -> Self {
         let engine = &timer.inner;
-        slot::with(|slot| engine.handles[0].producer(slot).thread.handles_made.add(1));
+        // Each engine has a first shard.
+        engine.on_shard(0, (), |producer| {
+            producer.thread.handles_made.add(1);
+        });
         Self::new(timer, true)
     }
 
@@ -195,9 +197,9 @@ impl WakeTimer {
         let identity = identity(&waker);
         let task = TimerTask::waking(waker);
         // The key is this engine's, so there is a shard of this number.
-        let replaced = self
-            .engine
-            .on_shard(key, |producer| producer.replace(key.index(), task))?;
+        let replaced = self.engine.on_shard(key.shard(), None, |producer| {
+            Some(producer.replace(key.index(), task))
+        })?;
         let (before, scheduled) = match replaced {
             Ok(replaced) => replaced,
             Err(refused) => {
@@ -256,12 +258,11 @@ impl WakeTimer {
     #[inline]
     fn end(&mut self) -> Option<TimerTask> {
         let key = self.armed.take()?;
-        let taken = self.engine.on_shard(key, |producer| {
+        self.engine.on_shard(key.shard(), None, |producer| {
             let taken = producer.cancel_held(key.index());
             producer.release(key.index());
             taken
-        });
-        taken.flatten()
+        })
     }
 }
 
@@ -271,8 +272,9 @@ impl Drop for WakeTimer {
         self.disarm();
         if self.counted {
             // The last use of the engine.
-            let first = &self.engine.handles[0];
-            slot::with(|slot| first.producer(slot).thread.handles_dropped.add(1));
+            self.engine.on_shard(0, (), |producer| {
+                producer.thread.handles_dropped.add(1);
+            });
         }
     }
 }

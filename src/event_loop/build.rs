@@ -4,6 +4,7 @@ use super::timer::{EventLoopTimer, Waker};
 use crate::contain::{self, Contained};
 use crate::settings::Settings;
 use crate::shard::{Limit, Owner};
+use crate::sync::way;
 use crate::types::BuildError;
 #[cfg(feature = "mio")]
 use std::io;
@@ -103,7 +104,7 @@ impl Settings {
         // The remotes do not keep the waker: a loop that is gone takes it with it, and needs none.
         let weak = Arc::downgrade(&waker);
         let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());
-        let owner = Owner::new(0, limit, Box::new(wake_owner));
+        let owner = Owner::new(way::new_group(), 0, limit, Box::new(wake_owner));
         Ok(EventLoopTimer::new(owner, rate, self, waker))
     }
 }

@@ -1,8 +1,7 @@
 //! `Remote`: the other threads' access to an event loop's timer.
 
 use crate::engine::TimerTask;
-use crate::shard::{ShardHandle, ShardStats};
-use crate::sync::slot;
+use crate::shard::{Producer, ShardHandle, ShardStats};
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, WaitError};
 use crate::waiting;
@@ -73,7 +72,7 @@ impl<T: Send + 'static> Remote<T> {
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.deadline_now(when.into()).tick;
-        slot::with(|slot| match self.shard.try_producer(slot) {
+        self.shard.try_with_producer(|producer| match producer {
             Some(producer) => producer.schedule(tick, payload, false),
             None => Err(ScheduleError::no_memory(payload)),
         })
@@ -110,7 +109,7 @@ impl<T: Send + 'static> Remote<T> {
             clone,
             recurrence,
         };
-        slot::with(|slot| match self.shard.try_producer(slot) {
+        self.shard.try_with_producer(|producer| match producer {
             Some(producer) => producer.schedule_periodic(repeat),
             None => Err(ScheduleError::no_memory(repeat.payload)),
         })
@@ -121,7 +120,8 @@ impl<T: Send + 'static> Remote<T> {
         if !self.shard.owns(key) {
             return Cancel::Lost;
         }
-        slot::with(|slot| Cancel::from_payload(self.shard.producer(slot).cancel(key)))
+        let cancelled = self.shard.with_producer(|producer| producer.cancel(key));
+        Cancel::from_payload(cancelled)
     }
 
     /// Waits until the loop's handler for the timer that `key` names has returned, for `limit` at most (`Duration::MAX`
@@ -143,10 +143,8 @@ impl<T: Send + 'static> Remote<T> {
     /// deadline out sends nothing to the loop.
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let tick = self.deadline_now(when.into()).tick;
-        let owned = self.shard.owns(key);
-        Reschedule::from_moved(
-            owned && slot::with(|slot| self.shard.producer(slot).reschedule(key, tick)),
-        )
+        let moved = |producer: Producer<'_, T>| producer.reschedule(key, tick);
+        Reschedule::from_moved(self.shard.owns(key) && self.shard.with_producer(moved))
     }
 
     /// Returns whether the timer that `key` names has not ended.

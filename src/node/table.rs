@@ -139,6 +139,19 @@ impl<T> Table<T> {
         phase: Phase,
     ) -> Option<T> {
         let node = self.nodes.get(index)?;
+        if node.state.end_as_armed(generation, phase) {
+            // SAFETY: as in `take`; the timer fires once.
+            let payload = unsafe { node.take_single() };
+            cache.give(&self.depot, index);
+            return Some(payload);
+        }
+        self.end_any(cache, index, generation, phase)
+    }
+
+    /// Like [`end`](Self::end), of a timer in any state.
+    #[inline(never)] // out of the way of the usual case
+    fn end_any(&self, cache: &ThreadCache, index: u32, generation: u64, phase: Phase) -> Option<T> {
+        let node = self.nodes.get(index)?;
         self.collect(cache, index, node, node.state.end(generation, phase))
     }
 

@@ -38,6 +38,9 @@ impl Sums {
 
 /// The shared half of a shard.
 pub(crate) struct ShardHandle<T> {
+    /// The number of the engine or loop that the shard belongs to: see `sync::way`.
+    pub(super) group: u64,
+    /// The number of the shard in its group.
     pub(super) id: u16,
     pub(crate) table: Table<T>,
     pub(super) inbox: Arc<Inbox>,
@@ -56,6 +59,7 @@ pub(crate) struct ShardHandle<T> {
 
 impl<T> ShardHandle<T> {
     pub(super) fn new(
+        group: u64,
         id: u16,
         inbox: Arc<Inbox>,
         wake_state: WakeState,
@@ -66,6 +70,7 @@ impl<T> ShardHandle<T> {
         // The places of the first threads: what some of their calls do cannot be refused.
         threads.get_or_alloc(0);
         Self {
+            group,
             id,
             table: Table::new(id, u64::MAX),
             inbox,

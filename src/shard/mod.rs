@@ -12,7 +12,7 @@
 //! the inbox and its counters. `calls` are those of periodic timers. `current` says where
 //! the owner is in its turn. `limit` is the bound on pending timers.
 //! `counters` has the counter and those of the owner, `histogram` counts durations, `stats` a snapshot of all of it, and `pin_state` says how a
-//! worker is pinned.
+//! worker is pinned. `way` keeps a thread's producer between calls.
 
 mod calls;
 pub(crate) mod counters;
@@ -24,6 +24,7 @@ pub(crate) mod owner;
 mod pin_state;
 pub(crate) mod producer;
 mod stats;
+mod way;
 
 pub(crate) use crate::drive::Fired;
 pub(crate) use handle::ShardHandle;

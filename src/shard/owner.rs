@@ -60,29 +60,36 @@ pub(crate) struct Owner<T> {
 }
 
 impl<T> Owner<T> {
-    /// Creates a shard: the owner's half, which leads to the other one.
-    pub(crate) fn new(id: u16, limit: Option<Arc<Limit>>, wake_owner: WakeOwner) -> Self {
-        Self::with(WakeState::new(), id, limit, wake_owner)
-    }
-
-    /// Like [`new`](Self::new); whatever the system can do, each producer executes its fences itself.
-    pub(crate) fn without_membarrier(
+    /// Creates a shard of a [group](crate::sync::way::new_group): the owner's half, which leads to the other one.
+    pub(crate) fn new(
+        group: u64,
         id: u16,
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
     ) -> Self {
-        Self::with(WakeState::fenced(), id, limit, wake_owner)
+        Self::with(WakeState::new(), group, id, limit, wake_owner)
+    }
+
+    /// Like [`new`](Self::new); whatever the system can do, each producer executes its fences itself.
+    pub(crate) fn without_membarrier(
+        group: u64,
+        id: u16,
+        limit: Option<Arc<Limit>>,
+        wake_owner: WakeOwner,
+    ) -> Self {
+        Self::with(WakeState::fenced(), group, id, limit, wake_owner)
     }
 
     fn with(
         wake_state: WakeState,
+        group: u64,
         id: u16,
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
     ) -> Self {
         let reader = Reader::new();
         let inbox = Arc::clone(reader.inbox());
-        let handle = ShardHandle::new(id, inbox, wake_state, limit, wake_owner);
+        let handle = ShardHandle::new(group, id, inbox, wake_state, limit, wake_owner);
         Self {
             handle: Arc::new(handle),
             reader,

@@ -40,6 +40,12 @@ pub(super) fn unpack(word: u64) -> (u32, u32) {
     (word as u32, ((word >> 31) | 1) as u32)
 }
 
+/// Ends the process, because there is no memory for a thread's part of a shard.
+#[cold]
+pub(super) fn no_memory() -> ! {
+    handle_alloc_error(Layout::new::<ThreadState>())
+}
+
 /// A shard, and the calling thread's part of it.
 pub(crate) struct Producer<'a, T> {
     pub(super) shard: &'a ShardHandle<T>,
@@ -59,8 +65,7 @@ impl<T> ShardHandle<T> {
     /// which only threads beyond the first ones need: where nothing can be refused.
     #[inline]
     pub(crate) fn producer(&self, slot: u32) -> Producer<'_, T> {
-        self.try_producer(slot)
-            .unwrap_or_else(|| handle_alloc_error(Layout::new::<ThreadState>()))
+        self.try_producer(slot).unwrap_or_else(|| no_memory())
     }
 
     /// Like [`producer`](Self::producer); `None` if there is no memory.
@@ -123,24 +128,17 @@ impl<T> Producer<'_, T> {
         held: bool,
         send: bool,
     ) -> Scheduled<T, Armed> {
-        match self.shard.acquire_permit() {
-            Ok(()) => self.arm_permitted(deadline, payload, held, send),
-            Err(kind) => Err(ScheduleError::new(kind, payload)),
+        if self.shard.limit.is_some() || send && !self.thread.writer.is_ready() {
+            if let Err(kind) = self.admit(send) {
+                return Err(ScheduleError::new(kind, payload));
+            }
         }
+        self.arm_admitted(deadline, payload, held)
     }
 
-    /// Like [`arm`](Self::arm), with a permit that the caller has; it is given back with the payload.
+    /// Like [`arm`](Self::arm), once there is a permit, which is given back with the payload, and a slot for a message.
     #[inline(always)]
-    fn arm_permitted(
-        self,
-        deadline: u64,
-        payload: T,
-        held: bool,
-        send: bool,
-    ) -> Scheduled<T, Armed> {
-        if let Err(kind) = if send { self.prepare() } else { Ok(()) } {
-            return Err(ScheduleError::new(kind, payload));
-        }
+    fn arm_admitted(self, deadline: u64, payload: T, held: bool) -> Scheduled<T, Armed> {
         // Counted before any other thread can see the timer: the owner may fire it, or `stop` return it, at once.
         let count = || _ = self.thread.scheduled.add(1);
         let armed = self
@@ -238,11 +236,13 @@ impl<T> Producer<'_, T> {
             self.look_at_zombies();
         }
         self.release(index);
-        let armed = self.arm_permitted(deadline, payload, true, true);
-        Ok((
-            before,
-            armed.and_then(|armed| self.finish(deadline, armed, true)),
-        ))
+        let scheduled = match self.prepare(true) {
+            Ok(()) => self
+                .arm_admitted(deadline, payload, true)
+                .and_then(|armed| self.finish(deadline, armed, true)),
+            Err(kind) => Err(ScheduleError::new(kind, payload)),
+        };
+        Ok((before, scheduled))
     }
 
     /// Counts a cancelled timer and releases its permit; how many this thread has cancelled.
@@ -321,7 +321,7 @@ impl<T> Producer<'_, T> {
             ));
         };
         // After the last that is the user's: a Clone may schedule timers, too.
-        if let Err(kind) = if send { self.prepare() } else { Ok(()) } {
+        if let Err(kind) = self.prepare(send) {
             contain::drop_payload(template);
             return Err(ScheduleError::new(kind, payload));
         }
@@ -338,20 +338,19 @@ impl<T> Producer<'_, T> {
         armed.map_err(|payload| self.no_node(payload))
     }
 
-    /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the permit back if
-    /// not.
-    #[inline(always)]
-    fn prepare(self) -> Result<(), ScheduleErrorKind> {
-        if self.thread.writer.is_ready() {
-            Ok(())
-        } else {
-            self.prepare_block()
-        }
+    /// Takes a permit, and makes sure that a message can be sent if one will be.
+    #[inline(never)] // the error would go through memory in every schedule
+    fn admit(self, send: bool) -> Result<(), ScheduleErrorKind> {
+        self.shard.acquire_permit()?;
+        self.prepare(send)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn prepare_block(self) -> Result<(), ScheduleErrorKind> {
+    /// Makes sure that a message can be sent if one will be, before anything is armed that would need it. Gives the
+    /// permit back if not.
+    fn prepare(self, send: bool) -> Result<(), ScheduleErrorKind> {
+        if !send || self.thread.writer.is_ready() {
+            return Ok(());
+        }
         self.fetch_block()
             .inspect_err(|_| self.shard.release_permit())
     }
@@ -439,12 +438,13 @@ impl<T> TimerStore for Producer<'_, T> {
 mod tests {
     use super::{ShardHandle, pack, unpack};
     use crate::shard::Owner;
+    use crate::sync::way;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, OnceLock, Weak};
 
     /// An owner that sleeps, for as long as nobody wakes it.
     fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
-        let owner = Owner::new(0, None, Box::new(wake));
+        let owner = Owner::new(way::new_group(), 0, None, Box::new(wake));
         assert!(owner.begin_sleep(u64::MAX), "nothing is due");
         owner
     }

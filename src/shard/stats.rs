@@ -139,14 +139,13 @@ impl ShardStats {
 mod tests {
     use super::*;
     use crate::shard::Owner;
+    use crate::sync::way;
     use crate::types::Budget;
-    use crate::wheel::{AnyWheel, Hierarchical};
 
     /// A producer stops between its message and the announcement; meanwhile the owner reads the message and fires.
     #[test]
     fn a_message_that_was_read_before_it_is_announced_is_no_lag() {
-        let wheel = AnyWheel::Hierarchical(Hierarchical::new());
-        let mut owner = Owner::new(0, wheel, None, Box::new(|| true));
+        let mut owner = Owner::new(way::new_group(), 0, None, Box::new(|| true));
         let handle = std::sync::Arc::clone(&owner.handle);
         let (rate, hour) = (
             TickRate::new(1_000_000),

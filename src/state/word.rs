@@ -128,6 +128,14 @@ impl StateWord {
         self.end_while(|seen| seen.is_named(generation), phase, false)
     }
 
+    /// Tries once to end the timer that `generation` names, if it fires once and has been neither moved nor held, as
+    /// most timers have not: then the caller holds the only reference, as after [`Ending::Sole`]. False says nothing.
+    #[inline(always)]
+    pub(crate) fn end_as_armed(&self, generation: u64, phase: Phase) -> bool {
+        let armed = State::unarmed(generation).in_phase(Phase::Pending);
+        self.load() == armed && self.step(armed, armed.in_phase(phase)).is_ok()
+    }
+
     /// Cancels the timer of a `TimerHandle`, whose own hold keeps the node.
     #[inline]
     pub(crate) fn cancel_held(&self) -> Ending {

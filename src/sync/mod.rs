@@ -10,7 +10,8 @@
 //! owner reaches), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
 //! system can take back for a while), `piece` (memory past the allocator), `prefetch` (a hint to the processor),
 //! `segments` (tables whose slots never move), `slot` (small dense numbers for threads, std only), `stack` (lock-free
-//! stacks of such slots), `thread` (numbers of threads), `forks` (a count of forks), `system` (calls of Linux).
+//! stacks of such slots), `thread` (numbers of threads), `forks` (a count of forks), `system` (calls of Linux), `way`
+//! (what a thread remembers of the shard that its timers go to).
 
 pub(crate) mod boxed;
 #[cfg(feature = "threads")]
@@ -40,6 +41,8 @@ pub(crate) mod stack;
 pub(crate) mod system;
 #[cfg(feature = "threads")]
 pub(crate) mod thread;
+#[cfg(feature = "threads")]
+pub(crate) mod way;
 
 #[cfg(all(feature = "std", not(tickwheel_loom)))]
 pub(crate) mod atomic {

@@ -8,6 +8,7 @@
 //! The lock below is taken once when a thread arrives and once when it ends, never in between. No thread allocates, or
 //! does anything else that takes long, while it holds the lock.
 
+use super::way;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -72,6 +73,8 @@ impl Drop for Lease {
         if KEPT.with(Cell::get) > 0 {
             return LEFT.with(|left| left.set(true));
         }
+        // It leads to thread states that the number's next holder has alone.
+        way::forget();
         // After this thread-local is gone the thread must not go on using the number.
         let _ = CURRENT.try_with(|current| {
             if current.get() == self.0 {
@@ -207,6 +210,50 @@ mod tests {
         .unwrap();
         let (slot, within) = receiver.recv().unwrap();
         assert_eq!(slot, within, "a thread has one slot");
+    }
+
+    /// The number's next holder has what the way leads to alone.
+    #[test]
+    fn a_way_is_forgotten_with_the_slot() {
+        /// Says, at the end of its thread, whether the slot was given back, and which way is left; and the same of a
+        /// call that borrows a slot.
+        struct Late(Option<Kept>, std::sync::mpsc::Sender<(bool, [u64; 3])>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                let before = way::current().group;
+                let was_kept = self.0.take().is_some();
+                let given_back = CURRENT.with(Cell::get) == NONE;
+                let kept = way::current().group;
+                with(|_| remember(18));
+                let borrowed = way::current().group;
+                let before = if was_kept { before } else { 17 };
+                self.1.send((given_back, [before, kept, borrowed])).unwrap();
+            }
+        }
+        fn remember(group: u64) {
+            way::remember(way::Way {
+                group,
+                ..way::Way::NONE
+            });
+        }
+        thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
+        for keeps in [false, true] {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                // Destroyed after the lease, because it is used first.
+                LATE.with(|late| late.set(None));
+                with(|_| remember(17));
+                LATE.with(|late| late.set(Some(Late(keeps.then(keep), sender))));
+                assert_eq!(with(|_| way::current().group), 17);
+            })
+            .join()
+            .unwrap();
+            let (given_back, ways) = receiver.recv().unwrap();
+            // Windows destroys thread-locals in rounds, and the slot goes back in a later one.
+            let expected = if given_back { [17, 0, 0] } else { [17, 17, 18] };
+            assert_eq!(ways, expected, "kept: {keeps}");
+            assert!(given_back || cfg!(windows));
+        }
     }
 
     /// A slot that is kept in a thread-local outlives the one that would give it back.

@@ -36,6 +36,12 @@ fn a_fork_is_refused_and_told() {
                 // Its memory is whole: what was pending can be taken back here, too.
                 kept.cancel().won()
             }
+            && {
+                // The thread finds the engine of its own.
+                let (own, _) = recording(one_shard().drive(Drive::Manual));
+                let key = own.schedule_key(HOUR, 5).unwrap();
+                !timer.cancel(key).won() && own.pending() == 1 && own.cancel(key).won()
+            }
     });
     assert_eq!(status, 0);
     // Nothing of that has reached the engine's own process.

@@ -7,7 +7,6 @@ use crate::engine::inner::{Berth, EngineOwner, Inner, ShardWorker};
 use crate::engine::pinning;
 use crate::park::parker::{ParkEnd, Parker};
 use crate::shard::PinState;
-use crate::sync::slot;
 use crate::time::Time;
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ pub(super) fn work<T: Send + 'static>(engine: Arc<EngineOwner<T>>, number: usize
     // As in a turn, so that no other thread turns the shard before the hook has returned.
     let begun = berth.turn(|shard| {
         pin(shard);
-        slot::with(|slot| engine.router.set_home(slot, number));
+        engine.set_home(number);
         hooks::tell("the start hook", hooks.worker_start.as_ref(), &number);
     });
     let last = match begun {
