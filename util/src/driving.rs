@@ -144,7 +144,7 @@ pub(crate) fn shared() -> io::Result<&'static Timer> {
 #[cfg(test)]
 mod tests {
     use super::by_hand::{
-        ByHand, Wakes, engine, go_off, moody, refuse_alarms, set_moods, take_set,
+        ByHand, Wakes, engine, go_off, has_gone_off, moody, refuse_alarms, set_moods, take_set,
     };
     use super::*;
     use std::sync::{Arc, Mutex};
@@ -178,6 +178,33 @@ mod tests {
         for _ in 0..2 {
             let polled = Pin::new(&mut task).poll(&mut cx);
             assert_eq!(polled, Poll::Ready(TurnError::Stopped));
+        }
+    }
+
+    #[test]
+    fn a_turn_with_more_to_do_at_once_is_followed_by_another_one() {
+        // A timer that is due in the next turn, and an alarm that goes off while it is set.
+        let more: [fn(Timer); 2] = [
+            |timer| _ = timer.run_after(Duration::ZERO, || ()).unwrap(),
+            |_| has_gone_off(),
+        ];
+        for more in more {
+            let (timer, clock) = engine(1);
+            let mut task = task_of(&timer);
+            let wakes = Arc::<Wakes>::default();
+            let waker = Waker::from(Arc::clone(&wakes));
+            let mut cx = Context::from_waker(&waker);
+            let (again, later) = (timer.clone(), 5 * MS);
+            timer.run_after(MS, move || more(again)).unwrap();
+            timer.run_after(later, || ()).unwrap();
+            assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
+            let before = wakes.count();
+            clock.set(1);
+            assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
+            assert_eq!(wakes.count(), before + 1);
+            assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
+            assert_eq!(wakes.count(), before + 1, "nothing is left to do");
+            timer.stop().unwrap();
         }
     }
 

@@ -150,7 +150,7 @@ impl<A: Alarm> Drop for TurnedByAlarm<A> {
 #[cfg(test)]
 mod tests {
     use super::super::by_hand::{
-        ByHand, Wakes, engine, go_off, moody, refuse_alarms, set_moods, take_set,
+        ByHand, Wakes, engine, go_off, has_gone_off, moody, refuse_alarms, set_moods, take_set,
     };
     use super::*;
     use std::sync::mpsc;
@@ -216,6 +216,31 @@ mod tests {
             }
         }
         timer.stop().unwrap();
+    }
+
+    #[test]
+    fn a_turn_with_more_to_do_at_once_is_followed_by_another_one() {
+        // A timer that is due in the next turn, and an alarm that goes off while it is set.
+        let more: [fn(Timer); 2] = [
+            |timer| _ = timer.run_after(Duration::ZERO, || ()).unwrap(),
+            |_| has_gone_off(),
+        ];
+        for more in more {
+            let (timer, clock) = engine(1);
+            let mut task = Task::new(&timer, Duration::ZERO).unwrap();
+            let (waker, wakes) = counting();
+            let (again, later) = (timer.clone(), 5 * MS);
+            timer.run_after(MS, move || more(again)).unwrap();
+            timer.run_after(later, || ()).unwrap();
+            assert!(poll(&mut task, &waker).is_pending());
+            let before = wakes.count();
+            clock.set(1);
+            go_off();
+            assert_eq!(wakes.count(), before + 1);
+            assert!(poll(&mut task, &waker).is_pending());
+            assert_eq!(wakes.count(), before + 1, "nothing is left to do");
+            timer.stop().unwrap();
+        }
     }
 
     #[test]

@@ -56,6 +56,8 @@ thread_local! {
     /// What the wake of a `moody` waker does, and what the next drop of one does.
     static CALLS: Cell<fn()> = const { Cell::new(|| ()) };
     static DROPS: Cell<fn()> = const { Cell::new(|| ()) };
+    /// The alarm has gone off, and was not asked since.
+    static GONE_OFF: Cell<bool> = const { Cell::new(false) };
     /// The system refuses to set the alarm.
     static REFUSED: Cell<bool> = const { Cell::new(false) };
 }
@@ -78,12 +80,21 @@ impl Alarm for ByHand {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         WAKES.set(cx.waker().clone());
-        Poll::Pending
+        if GONE_OFF.take() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }
 
 pub(super) fn go_off() {
     WAKES.with_borrow(Clone::clone).wake();
+}
+
+/// Lets the alarm have gone off when it is asked next, without a wake.
+pub(super) fn has_gone_off() {
+    GONE_OFF.set(true);
 }
 
 /// Returns what the alarm was set to since this was called last.
