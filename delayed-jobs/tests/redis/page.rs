@@ -13,7 +13,7 @@ use delayed_jobs::{Limits, Rate};
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::support::{Api, HOUR, MS, Scene, job, patient, until};
+use crate::support::{Api, HOUR, MS, Scene, job, patient, say, until};
 
 /// The text of the element with this id, without markup.
 fn text_of<'a>(page: &'a str, id: &str) -> &'a str {
@@ -104,7 +104,10 @@ async fn the_page_shows_counts_nodes_and_what_was_done() {
     assert!(page.contains(node.address()));
     let ids = scene.store.list(None, 1000).await.unwrap().jobs;
     assert!(page.contains(ids[0].id.as_str()) && page.contains(">fire now</button>"));
-    assert_eq!(text_of(&page, "unconsumed"), "");
+    assert_eq!(
+        (text_of(&page, "unconsumed"), text_of(&page, "lost")),
+        ("", "")
+    );
 
     // What nobody has taken is not handed out; what a consumer holds is.
     scene.fill(4, MS).await;
@@ -151,6 +154,16 @@ async fn the_page_shows_counts_nodes_and_what_was_done() {
         "Nobody takes from the queue mail: 1 fired job waits for a consumer, for more than 10 s.";
     assert!(said.ends_with(one), "{said}");
     assert!(page.contains(">5 at a time, 100 per min</td>"), "{page}");
+
+    let _: String = say(&scene.redis, "FLUSHALL").await;
+    until("the node has found Redis empty", async || {
+        let now = scene.store.overview().await;
+        now.is_ok_and(|now| now.lost_ms.is_some())
+    })
+    .await;
+    let page = look(&browser, node.address(), 3, &[]).await;
+    let said = text_of(&page, "lost");
+    assert!(said.starts_with("Redis was found empty at 20"), "{said}");
 
     scene.redis.kill().await.unwrap();
     let page = look(&browser, node.address(), 3, &[]).await;
@@ -268,7 +281,7 @@ async fn every_button_can_be_reached_at_each_width_and_a_job_is_shown_in_full() 
     let mut ids = Vec::new();
     for (queue, delay) in [("a-queue-with-quite-a-long-name", "2h"), ("default", "1h")] {
         let payload = json!({ "text": long, "list": [1, 2] });
-        let body = json!({ "payload": payload, "delay": delay, "queue": queue });
+        let body = json!({ "payload": payload, "delay": delay, "queue": queue, "priority": 7 });
         ids.push(node.post("/v1/jobs", body).await["id"].clone());
     }
     let schedule = json!({ "cron": "0 9 * * MON-FRI", "timezone": "America/Argentina/Buenos_Aires",
@@ -312,6 +325,7 @@ async fn every_button_can_be_reached_at_each_width_and_a_job_is_shown_in_full() 
         .replace("&gt;", ">");
     let payload: serde_json::Value = serde_json::from_str(&payload).unwrap();
     assert_eq!(payload, json!({ "text": long, "list": [1, 2] }));
+    assert!(page.contains("<dt>priority</dt><dd>7</dd>"), "{page}");
     // What is due first is listed first, and schedules are there, with their times as people say them.
     let jobs = &page[page.find("id=\"jobs\"").unwrap()..];
     let place = |what: &str| jobs.find(what).unwrap_or_else(|| panic!("no {what}"));
