@@ -151,7 +151,7 @@ fn changes(zone: Tz) -> Vec<Change> {
         if before != after {
             let (mut low, mut high) = (day, day + DAY);
             while high - low > 1 {
-                let middle = i64::midpoint(low, high);
+                let middle = low + (high - low) / 2;
                 if offset(middle) == before {
                     low = middle;
                 } else {
