@@ -277,3 +277,34 @@ fn a_blocking_closure_outlives_its_runtime_and_sleeps_on() {
     free.send(()).unwrap();
     told.recv_timeout(Duration::from_secs(60)).unwrap();
 }
+
+/// Of several first sleeps at once, one makes the engine.
+#[test]
+fn a_runtime_has_one_engine_however_many_threads_ask_at_once() {
+    for round in 0..40 {
+        let runtime = if round % 2 == 0 {
+            one_thread()
+        } else {
+            two_threads()
+        };
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let _inside = runtime.enter();
+                    start.wait();
+                    drop(sleep(HOUR));
+                });
+            }
+        });
+        // The tasks that only ask or only wake another thread end when they are polled.
+        let tasks = || runtime.metrics().num_alive_tasks();
+        let waited = Instant::now();
+        runtime.block_on(async {
+            while tasks() > 1 && waited.elapsed() < Duration::from_secs(20) {
+                tokio::time::sleep(MS).await;
+            }
+        });
+        assert_eq!(tasks(), 1, "in round {round}");
+    }
+}
