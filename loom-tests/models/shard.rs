@@ -18,7 +18,7 @@ fn schedule_and_sleep() {
     });
 }
 
-/// The producer cancels its own timer while the owner files or fires it.
+/// The producer cancels its own timer while the owner inserts or fires it.
 #[test]
 fn schedule_then_cancel_or_fire() {
     explore_engine(TWO_THREADS, None, |mut engine| {

@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// The message of a move reaches the owner: what it files for it.
+    /// The message of a move reaches the owner: what it inserts for it.
     pub(super) fn arrive(&self, timer: Armed, moved: Rescheduled, tick: u64) -> Option<(u64, u32)> {
         let Rescheduled::Earlier { mark } = moved else {
             return None;

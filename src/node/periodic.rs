@@ -81,7 +81,7 @@ impl<T> Table<T> {
         };
         // SAFETY: the timer was alive and periodic when this call was begun, which keeps the node.
         let link = unsafe { node.link() };
-        // SAFETY: the owner is busy with the timer.
+        // SAFETY: the owner has claimed the timer.
         unsafe { Self::take_over(node, link) };
         // SAFETY: as above.
         let due = unsafe { link.own(|own| own.recurrence.tick()) };
@@ -123,13 +123,13 @@ impl<T> Table<T> {
         let Some(node) = self.nodes.get(index) else {
             return Call::Ended(fired.payload);
         };
-        // SAFETY: the owner is busy with the timer, which keeps the node.
+        // SAFETY: the owner has claimed the timer, which keeps the node.
         let link = unsafe { node.link() };
         loop {
             match node.state.confirm_call() {
                 Confirmed::Begins => return Call::Begins(fired),
                 Confirmed::Moved => {
-                    // SAFETY: the owner is busy with the timer.
+                    // SAFETY: the owner has claimed the timer.
                     unsafe { Self::take_over(node, link) };
                     // SAFETY: as above.
                     fired.deadline = unsafe { link.own(|own| own.recurrence.tick()) };
@@ -158,7 +158,7 @@ impl<T> Table<T> {
         now: Time,
     ) -> Option<(u64, u32)> {
         let node = self.nodes.get(index)?;
-        // SAFETY: the owner is busy with the timer, which keeps the node.
+        // SAFETY: the owner has claimed the timer, which keeps the node.
         let link = unsafe { node.link() };
         // SAFETY: as above.
         unsafe { link.own(|own| own.recurrence.advance(now)) };
@@ -175,15 +175,15 @@ impl<T> Table<T> {
         else {
             return;
         };
-        // SAFETY: the owner is busy with the timer, which keeps the node.
+        // SAFETY: the owner has claimed the timer, which keeps the node.
         unsafe { self.let_wait(cache, index, node, node.link(), false) };
     }
 
-    /// Lets go of a timer that the owner was busy with; where its entry belongs, and its mark, if it goes on.
+    /// Lets go of a timer that the owner had claimed; where its entry belongs, and its mark, if it goes on.
     ///
     /// # Safety
     ///
-    /// The owner is busy with the timer behind `node`, whose periodic state is `link`.
+    /// The owner has claimed the timer behind `node`, whose periodic state is `link`.
     unsafe fn let_wait(
         &self,
         cache: &ThreadCache,

@@ -85,7 +85,7 @@ impl<T> Link<T> {
     ///
     /// # Safety
     ///
-    /// The caller is the owner and busy with the timer, or has ended it when it was not busy.
+    /// The caller is the owner and has claimed the timer, or has ended it while it was not claimed.
     pub(super) unsafe fn own<R>(self, f: impl FnOnce(&mut OwnerPart<T>) -> R) -> R {
         // SAFETY: the periodic state exists until its owner has let go (the function's contract); as in `take_kept`.
         let state = unsafe { self.0.as_ref() };
@@ -99,7 +99,7 @@ impl<T> Link<T> {
     ///
     /// # Safety
     ///
-    /// The caller is the owner and busy with the timer.
+    /// The caller is the owner and has claimed the timer.
     pub(super) unsafe fn clone_template(self) -> Option<T> {
         // SAFETY: the periodic state exists until its owner has let go (the function's contract); as in `take_kept`.
         let state = unsafe { self.0.as_ref() };

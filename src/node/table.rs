@@ -1,4 +1,4 @@
-//! The node table of one shard: arming, ending and moving timers.
+//! The node table of one shard: arming and ending timers.
 
 use super::magazine::{Depot, Nodes, ThreadCache};
 use super::record::{Node, NodePayload};
@@ -286,7 +286,7 @@ impl<T> Table<T> {
     /// Releases a node whose payload the winner has read while other references to the node exist.
     #[inline]
     fn release_taking(&self, cache: &ThreadCache, index: u32, node: &Node<T>, was: State) {
-        // SAFETY: the winner has not let go yet, and the timer was periodic if its owner was busy with it.
+        // SAFETY: the winner has not let go yet, and the timer was periodic if its owner had claimed it.
         let link = was.has(CLAIMED).then(|| unsafe { node.link() });
         let left = node.state.release_taking();
         if let Some(link) = link {
@@ -385,27 +385,10 @@ impl<T> Table<T> {
     ///
     /// Nodes armed by producers that are about to be refused are given as well; those producers
     /// then lose the race for their own node and report the timer as accepted.
-    pub(crate) fn return_all(&self, cache: &ThreadCache, take: impl FnMut(Fired<T>)) {
-        self.return_each(cache, |_| true, take);
-    }
-
-    /// Ends every living periodic timer and gives it to `take`, while others may be accepted.
-    pub(crate) fn return_periodic(&self, cache: &ThreadCache, take: impl FnMut(Fired<T>)) {
-        // ORDERING: Relaxed: a thread that is about to write it has yet to arm its timer.
-        if self.periodic.load(Ordering::Relaxed) {
-            self.return_each(cache, State::is_periodic, take);
-        }
-    }
-
-    fn return_each(
-        &self,
-        cache: &ThreadCache,
-        is_wanted: impl Fn(State) -> bool,
-        mut take: impl FnMut(Fired<T>),
-    ) {
+    pub(crate) fn return_all(&self, cache: &ThreadCache, mut take: impl FnMut(Fired<T>)) {
         self.nodes.for_each(self.depot.end(), |index, node| {
             let state = node.state.load();
-            if !state.is_live() || !is_wanted(state) {
+            if !state.is_live() {
                 return;
             }
             let ending = node.state.end(state.generation(), Phase::Returned);

@@ -2,7 +2,7 @@
 //!
 //! Large pieces are mappings of their own, so that it is known what lies beside them and what the system makes of
 //! them. Small pieces come from the allocator and are never given back; so does everything where there is no
-//! `madvise`. Models under loom take none: `node::segments` has its own way there.
+//! `madvise`. Models under loom take none: `sync::segments` has its own way there.
 //!
 //! Any thread.
 

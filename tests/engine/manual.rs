@@ -62,8 +62,8 @@ fn the_lag_counts_what_comes_after_a_turn_was_requested() {
     }
 }
 
-/// Makes the owner file everything that lies in the inbox.
-fn file_all(at: &Setup, timer: &Timer<u64>) {
+/// Makes the owner insert everything that lies in the inbox.
+fn insert_all(at: &Setup, timer: &Timer<u64>) {
     timer.schedule(Duration::ZERO, u64::MAX).unwrap();
     at.wait_idle(timer);
 }
@@ -74,7 +74,7 @@ fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
         for id in 0..10_000 {
             assert!(timer.schedule(HOUR, id).unwrap().cancel().won());
         }
-        file_all(at, &timer);
+        insert_all(at, &timer);
         let shard = &timer.stats().shards[0];
         assert_eq!(
             (shard.cancelled_in_inbox, shard.entries, shard.swept),
@@ -94,7 +94,7 @@ fn moving_a_deadline_again_and_again_holds_no_more_entries() {
             let delay = if round % 2 == 0 { 2 * HOUR } else { HOUR / 2 };
             assert!(keys.iter().all(|key| timer.reschedule(*key, delay).moved()));
             if round % 100 == 0 {
-                file_all(at, &timer);
+                insert_all(at, &timer);
                 let entries = timer.stats().shards[0].entries;
                 assert!(
                     entries <= 200 + ZOMBIE_CONSTANT,
@@ -162,7 +162,7 @@ fn due_timers_go_before_housekeeping() {
             .map(|_| timer.schedule_key(HOUR, 0).unwrap())
             .collect();
         timer.schedule(ms(1), 1).unwrap();
-        file_all(at, &timer);
+        insert_all(at, &timer);
         // Fewer than it takes to call the owner about zombies, then the rest and the deadline at once.
         let (first, last) = doomed.split_at(60_000);
         assert!(first.iter().all(|key| timer.cancel(*key).won()));
@@ -358,7 +358,7 @@ fn every_entry_that_dies_is_counted_once() {
             assert!(doomed.fold(true, |won, key| won & timer.cancel(*key).won()));
         };
         cancel_each(0);
-        file_all(&at, &timer);
+        insert_all(&at, &timer);
         cancel_each(1);
         at.advance(&timer, HOUR);
         let shard = &timer.stats().shards[0];
