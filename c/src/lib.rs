@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, Expired, Key, MonotonicClock, Pinning, RawKey, ScheduleError,
+    Budget, BuildError, Clock, Expired, Key, MonotonicClock, Pinning, RawKey, ScheduleError,
     ScheduleErrorKind, StartError, StopError,
 };
 

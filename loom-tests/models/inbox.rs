@@ -239,9 +239,9 @@ fn a_block_is_given_up_or_fetched() {
 #[test]
 fn a_box_at_rest_has_one_holder() {
     explore(bounded(4, 3), || {
-        let pool = Arc::new(Pool::<Probe, 1>::new());
+        let pool = Arc::new(Pool::<Probe>::new());
         assert!(pool.put(Box::new(Probe::new())).is_none());
-        let use_it = |pool: &Pool<Probe, 1>, mark: u64| {
+        let use_it = |pool: &Pool<Probe>, mark: u64| {
             pool.take().map(|probe| {
                 probe.set(mark);
                 assert_eq!(probe.get(), mark, "somebody else has it, too");

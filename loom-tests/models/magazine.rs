@@ -4,9 +4,8 @@
 //! missing ordering between two holders is two writes without an order: loom fails in either case.
 
 use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn_with};
-use crate::node::magazine::{CAPACITY, Depot, Magazine, Nodes, ThreadCache};
+use crate::node::magazine::{CAPACITY, Depot, Magazine, Nodes, Stack, ThreadCache};
 use crate::sync::segments::Segments;
-use crate::sync::stack::Stack;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -50,15 +50,15 @@ impl Engine {
     }
 
     /// Drops a `Timer`; the last one retires the engine.
-    fn drop_timer(self: &Arc<Self>, retired: &RetiredEngines<Unused>) {
+    fn drop_timer(self: &Arc<Self>, retired: &RetiredEngines) {
         let _ = self.memory.get();
         if self.timers.remove() {
-            retired.collect(Some(Unused(Arc::clone(self))));
+            retired.collect(Some(Box::new(Unused(Arc::clone(self)))));
         }
     }
 
     /// To be called when all handles and timers are gone.
-    fn assert_freed_once(&self, retired: &RetiredEngines<Unused>) {
+    fn assert_freed_once(&self, retired: &RetiredEngines) {
         // As the next build does.
         retired.collect(None);
         assert_eq!(

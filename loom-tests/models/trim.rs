@@ -6,8 +6,9 @@
 
 use super::harness::{bounded, bounded_when_quick, explore, spawn_with};
 use super::world::World;
-use crate::node::magazine::{CAPACITY, Regions, Run};
+use crate::node::magazine::CAPACITY;
 use crate::node::moves::Rescheduled;
+use crate::node::regions::{Regions, Run};
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use std::collections::HashSet;

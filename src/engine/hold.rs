@@ -18,26 +18,20 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// Returns the retired engines of this process, of any payload.
+/// Returns the retired engines of this process.
 #[cfg(not(tickwheel_loom))]
-fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
-    static ALL: RetiredEngines<Box<dyn Retired + Send>> = RetiredEngines::new();
+fn retired_engines() -> &'static RetiredEngines {
+    static ALL: RetiredEngines = RetiredEngines::new();
     &ALL
 }
 
 /// Returns the list of this execution, to which loom's atomics belong.
 #[cfg(tickwheel_loom)]
-fn retired_engines() -> &'static RetiredEngines<Box<dyn Retired + Send>> {
+fn retired_engines() -> &'static RetiredEngines {
     crate::sync::explored::lazy_static! {
-        static ref ALL: RetiredEngines<Box<dyn Retired + Send>> = RetiredEngines::new();
+        static ref ALL: RetiredEngines = RetiredEngines::new();
     }
     &ALL
-}
-
-impl Retired for Box<dyn Retired + Send> {
-    fn handles_left(&self) -> u64 {
-        (**self).handles_left()
-    }
 }
 
 // SAFETY: it gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and its holder

@@ -54,9 +54,12 @@ pub(crate) trait Retired {
 }
 
 /// See the module.
-pub(crate) struct RetiredEngines<E>(Mutex<Vec<E>>);
+pub(crate) struct RetiredEngines(Mutex<Vec<RetiredEngine>>);
 
-impl<E: Retired> RetiredEngines<E> {
+/// A retired engine, of any payload.
+pub(crate) type RetiredEngine = Box<dyn Retired + Send>;
+
+impl RetiredEngines {
     #[cfg(not(tickwheel_loom))]
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
@@ -68,11 +71,11 @@ impl<E: Retired> RetiredEngines<E> {
     }
 
     /// Takes the engine that has just been retired, if any, and frees all engines whose last handle is gone.
-    pub(crate) fn collect(&self, retired: Option<E>) {
+    pub(crate) fn collect(&self, retired: Option<RetiredEngine>) {
         let mut engines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         engines.extend(retired);
         let all = std::mem::take(&mut *engines);
-        let (left, unused): (_, Vec<E>) = all.into_iter().partition(|it| it.handles_left() > 0);
+        let (left, unused): (_, Vec<_>) = all.into_iter().partition(|it| it.handles_left() > 0);
         *engines = left;
         drop(engines);
         // Outside the lock: hooks and clocks are user code, and their destructors may retire engines themselves.

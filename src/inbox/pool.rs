@@ -4,23 +4,24 @@
 //! now and then, because what one thread allocates and another frees goes back to the system and returns as fresh
 //! pages. The pool is a row of places, each empty or holding one box. A thread that swaps a box out has it alone.
 //!
-//! The places are used like a stack, by a hint that may be wrong: both ways look at [`LOOKS`] places from there.
+//! The places are used like a stack, by a hint that may be wrong: both ways look at all places from there.
 //! Any thread; lock-free; O(1).
 
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::bounded;
 use std::ptr;
 
-/// Places that are tried.
-const LOOKS: usize = 16;
+/// What one drain takes, so that its blocks serve until the next. Two under loom.
+const PLACES: usize = bounded(16, 2);
 
 /// See the module.
-pub(crate) struct Pool<T, const PLACES: usize> {
+pub(crate) struct Pool<T> {
     /// Where the next box may find a place; those before it may hold one.
     top: AtomicUsize,
     places: [AtomicPtr<T>; PLACES],
 }
 
-impl<T, const PLACES: usize> Pool<T, PLACES> {
+impl<T> Pool<T> {
     pub(crate) fn new() -> Self {
         Self {
             top: AtomicUsize::new(0),
@@ -32,7 +33,7 @@ impl<T, const PLACES: usize> Pool<T, PLACES> {
     pub(crate) fn take(&self) -> Option<Box<T>> {
         // ORDERING: Relaxed, also in what follows: hints where to try.
         let top = self.top.load(Ordering::Relaxed);
-        (1..=LOOKS.min(PLACES)).find_map(|back| {
+        (1..=PLACES).find_map(|back| {
             let at = top.wrapping_sub(back) % PLACES;
             let place = &self.places[at];
             if place.load(Ordering::Relaxed).is_null() {
@@ -58,7 +59,7 @@ impl<T, const PLACES: usize> Pool<T, PLACES> {
         let null = ptr::null_mut();
         // ORDERING: Relaxed: a hint, as in `take`.
         let top = self.top.load(Ordering::Relaxed);
-        let found = (0..LOOKS.min(PLACES)).any(|step| {
+        let found = (0..PLACES).any(|step| {
             let at = top.wrapping_add(step) % PLACES;
             let place = &self.places[at];
             // ORDERING: Relaxed load and failure, and the store of the hint: as in `take`. Release pairs with the
@@ -77,7 +78,7 @@ impl<T, const PLACES: usize> Pool<T, PLACES> {
     }
 }
 
-impl<T, const PLACES: usize> Drop for Pool<T, PLACES> {
+impl<T> Drop for Pool<T> {
     fn drop(&mut self) {
         self.places.iter().filter_map(Self::empty).for_each(drop);
     }
@@ -90,17 +91,13 @@ mod tests {
 
     #[test]
     fn it_keeps_as_many_as_it_has_places_for() {
-        let pool = Pool::<Arc<()>, 3>::new();
+        let pool = Pool::<Arc<()>>::new();
         let item = Arc::new(());
         assert!(pool.take().is_none());
-        let put = || pool.put(Box::new(Arc::clone(&item))).is_none();
-        assert_eq!([put(), put(), put(), put()], [true, true, true, false]);
-        assert_eq!(
-            Arc::strong_count(&item),
-            4,
-            "the fourth came back and was dropped"
-        );
-        assert!(pool.take().is_some() && Arc::strong_count(&item) == 3);
+        let refused = (0..=PLACES).filter_map(|_| pool.put(Box::new(Arc::clone(&item))));
+        assert_eq!(refused.count(), 1);
+        assert_eq!(Arc::strong_count(&item), 1 + PLACES, "the last was dropped");
+        assert!(pool.take().is_some() && Arc::strong_count(&item) == PLACES);
         drop(pool);
         assert_eq!(Arc::strong_count(&item), 1);
     }

@@ -18,9 +18,6 @@ use crate::sync::epoch::{self, Guard};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Blocks that rest at most: what one drain takes, so that they serve until the next. Two under loom.
-const AT_REST: usize = bounded(16, 2);
-
 /// Blocks in the stack from which on the system has their pages back; and the most that are retired at a time.
 const MANY: usize = 48;
 
@@ -31,7 +28,7 @@ pub(super) struct AtRest {
     /// About how many lie in it.
     len: AtomicUsize,
     /// Shared with what the epoch has yet to do.
-    pool: Arc<Pool<Block, AT_REST>>,
+    pool: Arc<Pool<Block>>,
 }
 
 impl AtRest {

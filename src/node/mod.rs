@@ -1,7 +1,7 @@
 //! Nodes: the records of timers, where they live, and who may do what to them.
 //!
 //! A node lives in a type-stable table (`segments`) and is named by its number. Free nodes lie in
-//! magazines (`magazine`). All decisions about a node are transitions of its state word (`state`).
+//! magazines (`magazine`) or have no memory (`regions`). All decisions about a node are transitions of its state word (`state`).
 //!
 //! | field | free (in a magazine) | pending | pending, `MOVERS` | ended, held | may be read stale by |
 //! |---|---|---|---|---|---|
@@ -21,5 +21,6 @@ pub(crate) mod moves;
 pub(crate) mod periodic;
 mod periodic_state;
 mod record;
+pub(crate) mod regions;
 pub(crate) mod table;
 pub(crate) mod trim;

@@ -1,6 +1,6 @@
 //! The node table: memory of unused nodes goes back to the system. Owner only.
 //!
-//! After a burst most nodes are free and lie in the depot's magazines, in no order. Of a whole region (see `magazine`)
+//! After a burst most nodes are free and lie in the depot's magazines, in no order. Of a whole region (see `regions`)
 //! that is free the memory can be given back; but a free node in a thread's own magazines may be armed at any
 //! moment. So the owner takes the full magazines out of the depot, and is then alone with all nodes in them:
 //!
@@ -26,14 +26,13 @@
 //! begins again only after other nodes have come into use, after a burst has interrupted it, or when half of the timers
 //! have ended, fifteen of sixteen where it was of no use.
 
-use super::magazine::{CAPACITY, ThreadCache};
+use super::magazine::{CAPACITY, Stack, ThreadCache};
 use super::record::Node;
 use super::table::Table;
 use crate::drive::ZOMBIE_FLOOR;
 use crate::sync::atomic::Ordering;
 use crate::sync::bounded;
 use crate::sync::piece::Piece;
-use crate::sync::stack::Stack;
 
 /// Kept free for any population: this many nodes or bytes, the smaller of the two, but about a region.
 const KEPT_NODES: u64 = 64 * 1024;
@@ -68,7 +67,7 @@ const fn kept<T>() -> u64 {
 
 /// The owner's present step; see the module.
 #[derive(Clone, Copy, Default)]
-enum Stage {
+enum Step {
     #[default]
     Idle,
     Gather,
@@ -82,7 +81,7 @@ enum Stage {
 /// How far the owner has got.
 #[derive(Default)]
 pub(crate) struct Trim {
-    stage: Stage,
+    stage: Step,
     /// The magazines that it has taken.
     pile: Stack,
     /// How many nodes of each region are in there, or [`RELEASED`].
@@ -115,7 +114,7 @@ fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
 impl Trim {
     /// Returns whether it is under way.
     pub(crate) fn is_at_work(&self) -> bool {
-        !matches!(self.stage, Stage::Idle)
+        !matches!(self.stage, Step::Idle)
     }
 
     /// Begins if it pays. `entries`: in the wheel; `in_use` counts the pending timers.
@@ -153,7 +152,7 @@ impl Trim {
             return;
         }
         *self = Self {
-            stage: Stage::Gather,
+            stage: Step::Gather,
             counts,
             end,
             in_use,
@@ -176,13 +175,13 @@ impl Trim {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
         let magazines = (nodes / CAPACITY).max(1);
         match self.stage {
-            Stage::Idle => {}
-            Stage::Gather | Stage::Release { .. } if self.is_interrupted(table) => {
-                self.stage = Stage::Sort;
+            Step::Idle => {}
+            Step::Gather | Step::Release { .. } if self.is_interrupted(table) => {
+                self.stage = Step::Sort;
             }
-            Stage::Gather => self.gather(table, magazines, in_use),
-            Stage::Release { region } => self.release(table, region, nodes),
-            Stage::Sort => self.sort(table, cache, magazines, in_use),
+            Step::Gather => self.gather(table, magazines, in_use),
+            Step::Release { region } => self.release(table, region, nodes),
+            Step::Sort => self.sort(table, cache, magazines, in_use),
         }
         self.is_at_work()
     }
@@ -198,7 +197,7 @@ impl Trim {
             let Some(magazine) = depot.full.pop(&depot.magazines) else {
                 // Another burst may have the nodes that are missing, and be over soon.
                 self.in_use = self.in_use.max(in_use());
-                self.stage = Stage::Release {
+                self.stage = Step::Release {
                     region: self.first_to_release(table),
                 };
                 return;
@@ -246,7 +245,7 @@ impl Trim {
         let regions = &table.depot.regions;
         let end = self.counts.len() as u32;
         let Some(first) = (from..end).find(|region| self.is_whole(table, *region)) else {
-            self.stage = Stage::Sort;
+            self.stage = Step::Sort;
             return;
         };
         let row = (first..end.min(first + (nodes / regions.len()).clamp(1, AT_ONCE)))
@@ -254,7 +253,7 @@ impl Trim {
             .take_while(|next| next.ilog2() == first.ilog2())
             .take_while(|next| self.is_whole(table, *next) && Self::remember(table, *next))
             .count() as u32;
-        self.stage = Stage::Release {
+        self.stage = Step::Release {
             region: first + row.max(1),
         };
         let (node, count) = (regions.first_of(first), row * regions.len());
@@ -301,7 +300,7 @@ impl Trim {
                 // Of those of a burst that has come meanwhile, too: its nodes go when it has ended.
                 let in_use = self.in_use.max(in_use());
                 self.again_below = in_use.div_ceil(if was_of_use { 2 } else { 16 });
-                (self.left, self.stage) = (left, Stage::Idle);
+                (self.left, self.stage) = (left, Step::Idle);
                 // Whatever came may be gone by now, so another attempt is made; but not again and again beside threads
                 // that take fresh nodes each time.
                 let is_interrupted = self.is_interrupted(table);

@@ -321,7 +321,7 @@ impl<T> Owner<T> {
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         // Others get their reference from this one, on this thread, or from another that is counted here.
-        let alone = references(&self.handle) == 1;
+        let alone = references::count(&self.handle) == 1;
         if alone {
             // ORDERING: Acquire fence, pairs with the Release by which an `Arc` lets go: what the last other thread sent
             // is seen by a look at the inbox that follows. [P28]
@@ -439,7 +439,8 @@ impl<T> Owner<T> {
         handle
             .table
             .return_all(&handle.of_owner().thread.cache, |returned| {
-                handle.count_returned();
+                handle.counters.returned.add(1);
+                handle.release_permit();
                 take(returned);
             });
         self.driver.clear();
@@ -448,17 +449,6 @@ impl<T> Owner<T> {
         self.report();
         // The wheel goes with the owner, and the nodes stay with the handle.
         self.handle.counters.wheel_bytes.set(0);
-    }
-
-    /// Returns the periodic timers that have not ended, between two turns: a drain does not wait for them.
-    pub(crate) fn return_periodic(&mut self, mut take: impl FnMut(Fired<T>)) {
-        let handle = &self.handle;
-        handle
-            .table
-            .return_periodic(&handle.of_owner().thread.cache, |returned| {
-                handle.count_returned();
-                take(returned);
-            });
     }
 
     /// Publishes what the shard holds.

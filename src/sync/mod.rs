@@ -5,13 +5,23 @@
 //! `--cfg crossbeam_loom` must be set as well: without it crossbeam-epoch silently keeps std's atomics and the models
 //! would prove nothing about it.
 //!
-//! Rooms: `boxed` (a box that the allocator may refuse), `cell` (an `UnsafeCell` whose accesses loom can check),
-//! `epoch` (memory reclamation), `exclusive` (a value that only its
-//! owner reaches), `fence` (a pair of fences of which one side is nearly free), `pages` (memory that the
-//! system can take back for a while), `piece` (memory past the allocator), `prefetch` (a hint to the processor),
-//! `segments` (tables whose slots never move), `slot` (small dense numbers for threads, std only), `stack` (lock-free
-//! stacks of such slots), `thread` (numbers of threads), `forks` (a count of forks), `system` (calls of Linux), `way`
-//! (what a thread remembers of the shard that its timers go to).
+//! | room | what is inside |
+//! |---|---|
+//! | `boxed` | a box that the allocator may refuse |
+//! | `cell` | an `UnsafeCell` whose accesses loom can check |
+//! | `epoch` | memory reclamation |
+//! | `exclusive` | a value that only its owner reaches |
+//! | `fence` | a pair of fences of which one side is nearly free |
+//! | `forks` | a count of forks |
+//! | `pages` | memory that the system can take back for a while |
+//! | `piece` | memory past the allocator |
+//! | `prefetch` | a hint to the processor |
+//! | `references` | how many references there are to what threads share |
+//! | `segments` | tables whose slots never move |
+//! | `slot` | small dense numbers for threads, which serve again after their end |
+//! | `system` | calls of Linux |
+//! | `thread` | threads: their start, and numbers that are never used twice |
+//! | `way` | what a thread remembers of the shard that its timers go to |
 
 pub(crate) mod boxed;
 #[cfg(feature = "threads")]
@@ -32,11 +42,11 @@ pub(crate) mod pages;
 pub(crate) mod piece;
 pub(crate) mod prefetch;
 #[cfg(feature = "threads")]
+pub(crate) mod references;
+#[cfg(feature = "threads")]
 pub(crate) mod segments;
 #[cfg(all(feature = "threads", not(tickwheel_loom)))]
 pub(crate) mod slot;
-#[cfg(feature = "threads")]
-pub(crate) mod stack;
 #[cfg(all(feature = "threads", target_os = "linux"))]
 pub(crate) mod system;
 #[cfg(feature = "threads")]
@@ -85,14 +95,6 @@ pub(crate) mod process {
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64};
     pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
 }
-
-/// Returns how many references there are to what threads share; a model may count those of its other threads.
-#[cfg(all(feature = "threads", not(tickwheel_loom)))]
-pub(crate) fn references<T>(shared: &std::sync::Arc<T>) -> usize {
-    std::sync::Arc::strong_count(shared)
-}
-#[cfg(tickwheel_loom)]
-pub(crate) use explored::references::count as references;
 
 /// Returns a size in production, and the one that models explore: small, so that they cross its border.
 pub(crate) const fn bounded<T: Copy>(real: T, explored: T) -> T {

@@ -2,9 +2,8 @@
 
 use crate::driving::Alarm;
 use std::io;
-#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 #[cfg(target_os = "linux")]
 use {
@@ -13,7 +12,7 @@ use {
     ::tokio::runtime::{Handle, RuntimeFlavor},
     std::os::fd::{AsRawFd, OwnedFd, RawFd},
     std::sync::Arc,
-    std::task::{Wake, Waker},
+    std::task::Wake,
 };
 
 /// Goes off by a timer of the kernel.
