@@ -5,7 +5,14 @@
 //
 // Time. All times and durations are nanoseconds, and tw_now() is the clock. A loop without remotes may be told the time
 // by any clock that does not go back. Read the clock once per round of a loop and pass it on. Deadlines are rounded up
-// to a tick: no timer is early.
+// to a tick: no timer is early. What tw_loop_deadline and expired->deadline tell is the rounded time, up to a tick after
+// the time asked for.
+//
+// Order. Timers fire in the order of deadlines, tick by tick; an engine has that order within each of its shards. Timers
+// of one tick that one thread has scheduled fire in the order of its calls. A timer that was moved fires anywhere within
+// its tick. Between threads no order is promised within a tick. A timer that is due when it is scheduled, or that a
+// callback schedules, fires in a later poll or turn at the earliest. Of more than 16384 timers of one tick, and of more
+// than one poll or turn fires, some may fire after later ones.
 //
 // Threads. Calls with one tw_loop must not overlap; it may move between threads. A tw_remote and a tw_timer may be used
 // by any number of threads at once; only their free call must come after all others. No call may come from a signal
@@ -13,7 +20,8 @@
 // destructor of pthread_key_create: a few KiB would stay for each such thread. Workers have stacks of 2 MiB.
 //
 // Pointers. A null pointer is TW_ERROR_NULL where the call needs one. Other pointers must be valid: a freed one cannot
-// be recognised, and neither can one of another type. Your data pointers are stored and handed back, never followed.
+// be recognised, and neither can one of another type. Your data pointers are stored and handed back; only tw_call
+// follows them.
 //
 // Keys. A key names one timer for ever. With an old key, or a key of another loop or engine, calls answer TW_ERROR_GONE
 // (a foreign key is taken for an own one with a probability of 2^-46). All bits zero is no key.
@@ -21,19 +29,22 @@
 // Firing. A timer of a tw_timer or a tw_remote may fire before the call that schedules it returns, and before its key is
 // written: the key must not lie in what the callback frees, and the callback has expired->key. TW_ERROR_GONE of
 // a tw_timer or a tw_remote does not say that a callback is over: it may run in a worker or in the loop's thread, or be
-// about to.
+// about to. tw_timer_wait and tw_remote_wait say when it is:
 //
-// Periods. A callback that schedules again makes a periodic timer. Keep the time of the next beat yourself, add the period
-// to it, and schedule for next > now ? next - now : 0. To count from expired->deadline, or from the call, drifts: both
-// add up what was rounded.
+//   tw_timer_cancel(timer, request->key, NULL);            // whether it is too late or not
+//   tw_timer_wait(timer, request->key, UINT64_MAX);        // not in a callback: it could wait for itself
+//   free(request);
+//
+// Periods. A periodic timer has one key for all its periods, and one cancel ends it, from any thread and from its own
+// callback. After that no call begins; the present one goes on, which the wait is for. It does not drift.
 //
 // Callbacks must return: no longjmp, no C++ exception, no pthread_exit and no cancellation may leave them, or the process
 // ends. A thread that may be cancelled disables that in callbacks, tw_wake included, that call write, close or the like.
 //
 // Forks. A loop is copied, with its timers and keys; an eventfd that tw_wake writes to is not: parent and child share it.
-// An engine whose threads run has none in the child: there it refuses to schedule and to stop, what else it answers is
-// about the copy, and nothing fires. A callback must not return in the child of a fork. Fork first, or build another
-// engine, or another loop with remotes, there.
+// An engine whose threads run has none in the child: there it refuses to schedule, to wait and to stop, what else it
+// answers is about the copy, and nothing fires. A callback must not return in the child of a fork. Fork first, or build
+// another engine, or another loop with remotes, there. tw_remote_wait in a child may wait for the parent's callback.
 
 
 #ifndef TICKWHEEL_H
@@ -59,7 +70,7 @@ enum tw_error
   TW_ERROR_CLOSED = 3,
   // This call is not allowed inside of a callback of the same loop or engine.
   TW_ERROR_IN_CALLBACK = 4,
-  // An option is out of range.
+  // An option or a period is out of range.
   TW_ERROR_OPTION = 5,
   // As many timers are pending as `max_pending` allows.
   TW_ERROR_FULL = 6,
@@ -75,12 +86,39 @@ enum tw_error
   TW_ERROR_NO_REMOTES = 10,
   // tickwheel has panicked, which is a bug of its own; its message is on stderr.
   TW_ERROR_PANICKED = 11,
+  // The timer has not ended, so there is no callback to wait for.
+  TW_ERROR_PENDING = 12,
+  // The callback was still under way at the end of the time limit.
+  TW_ERROR_TIMED_OUT = 13,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
 typedef enum tw_error tw_error;
 #else
 typedef int32_t tw_error;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// How a periodic timer goes on after a callback.
+enum tw_period
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Deadlines are a period apart. Those that were missed are left out.
+  TW_PERIOD_SKIP = 0,
+  // Like SKIP; after missed ones the next deadline is a period from now.
+  TW_PERIOD_DELAY = 1,
+  // Like SKIP; missed ones are made up for, one call each.
+  TW_PERIOD_BURST = 2,
+  // The period begins when the callback has returned; on a loop without remotes at the `now` of its poll.
+  TW_PERIOD_PAUSE = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum tw_period tw_period;
+#else
+typedef int32_t tw_period;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -92,6 +130,27 @@ typedef struct tw_remote tw_remote;
 
 // An engine: its threads call a function of yours; any thread schedules.
 typedef struct tw_timer tw_timer;
+
+// Names one timer. Plain data: copy it, store it, send it anywhere. Two keys are equal if both words are.
+typedef struct {
+  // The first word.
+  uint64_t high;
+  // The second word; 0 in a zeroed key only.
+  uint64_t low;
+} tw_key;
+
+// A timer that has fired.
+typedef struct {
+  // What it was scheduled with.
+  void *data;
+  // Its key, which names nothing any more, unless the timer is periodic.
+  tw_key key;
+  // When it was due: the time asked for, rounded up to a tick. If it was due at once, the beginning of the tick in
+  // which it was scheduled, or of an earlier one.
+  uint64_t deadline;
+  // How long after its deadline it is called.
+  uint64_t lateness;
+} tw_expired;
 
 // Settings. Zero all of it, then set what you need: zero is the default of each.
 typedef struct {
@@ -119,27 +178,6 @@ typedef void (*tw_wake)(void *ctx);
 // Called with the data of each timer that had not fired when its timer was closed or stopped.
 typedef void (*tw_left)(void *ctx, void *data);
 
-// Names one timer. Plain data: copy it, store it, send it anywhere. Two keys are equal if both words are.
-typedef struct {
-  // The first word.
-  uint64_t high;
-  // The second word; 0 in a zeroed key only.
-  uint64_t low;
-} tw_key;
-
-// A timer that has fired.
-typedef struct {
-  // What it was scheduled with.
-  void *data;
-  // Its key, which names nothing any more.
-  tw_key key;
-  // When it was due: the time asked for, rounded up to a tick. If it was due at once, the beginning of the tick in
-  // which it was scheduled, or of an earlier one.
-  uint64_t deadline;
-  // How long after its deadline it is called.
-  uint64_t lateness;
-} tw_expired;
-
 // Called for each timer that fires, with the `ctx` that was given beside it. The struct is gone when it returns.
 typedef void (*tw_fire)(void *ctx, const tw_expired *expired);
 
@@ -151,12 +189,52 @@ typedef struct {
   bool more;
 } tw_polled;
 
+// What was counted so far, by all threads. `reserved` is 0: room for later versions.
+typedef struct {
+  // Timers accepted, fired, cancelled, and left at the end. A period counts as one scheduled and one fired.
+  uint64_t scheduled;
+  // See above.
+  uint64_t fired;
+  // See above.
+  uint64_t cancelled;
+  // See above.
+  uint64_t left;
+  // Timers pending.
+  uint64_t pending;
+  // Moves of pending timers.
+  uint64_t rescheduled;
+  // Sleeps, and those of them that another thread ended early.
+  uint64_t sleeps;
+  // See above.
+  uint64_t wakes;
+  // Bytes held for timers.
+  uint64_t held_bytes;
+  // How late the oldest timer is that is due and has not fired; 0 where all is well.
+  uint64_t lag_ns;
+  // How late timers fired: half of them at most so late, 99 of 100, and the latest. To 7 % or so.
+  uint64_t lateness_p50_ns;
+  // See above.
+  uint64_t lateness_p99_ns;
+  // See above.
+  uint64_t lateness_max_ns;
+  // Zero.
+  uint64_t reserved[7];
+} tw_stats;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
 // Returns what an error means and what to do: a static text. For numbers that are no tw_error as well.
 const char *tw_error_text(int error);
+
+// A `fire` for timers that have a function each: the data of each timer begins with a tw_fire, which is called with the
+// same arguments. Such a struct may lie anywhere; `struct request { tw_fire fire; ... }` is one.
+void tw_call(void *ctx,
+             const tw_expired *expired);
+
+// Returns the version of the library, like "1.0.0": a static text.
+const char *tw_version(void);
 
 // Returns the time since its first reading in this process, by the system's monotonic clock (about 20 ns).
 uint64_t tw_now(void);
@@ -182,8 +260,24 @@ tw_error tw_loop_close(tw_loop *timers,
 // Schedules a timer for `now + delay_ns`. Its key is written to `key`, which may be null.
 tw_error tw_loop_schedule(tw_loop *timers, uint64_t now, uint64_t delay_ns, void *data, tw_key *key);
 
-// Moves a pending timer to `now + delay_ns`.
+// Schedules a timer for a point on the loop's scale of time.
+tw_error tw_loop_schedule_at(tw_loop *timers, uint64_t now, uint64_t deadline, void *data, tw_key *key);
+
+// Schedules a timer for `now + first_ns` and then once per `period_ns`, as `kind` says, a tw_period. Its key stays the
+// same over all periods.
+tw_error tw_loop_schedule_periodic(tw_loop *timers,
+                                   uint64_t now,
+                                   uint64_t first_ns,
+                                   uint64_t period_ns,
+                                   int kind,
+                                   void *data,
+                                   tw_key *key);
+
+// Moves a pending timer to `now + delay_ns`; of a periodic one the next deadline.
 tw_error tw_loop_reschedule(tw_loop *timers, uint64_t now, tw_key key, uint64_t delay_ns);
+
+// Like tw_loop_reschedule, to a point on the loop's scale of time.
+tw_error tw_loop_reschedule_at(tw_loop *timers, uint64_t now, tw_key key, uint64_t deadline);
 
 // Cancels a pending timer. Its data is written to `data`, which may be null.
 tw_error tw_loop_cancel(tw_loop *timers, tw_key key, void **data);
@@ -201,6 +295,17 @@ tw_error tw_loop_poll(tw_loop *timers,
                       tw_fire fire,
                       void *ctx,
                       tw_polled *polled);
+
+// Ends the poll after the callback that calls this: what is due besides stays due, and `more` says so. Without a poll
+// under way it does nothing.
+tw_error tw_loop_break(tw_loop *timers);
+
+// Returns when there is something to do next, at the earliest deadline or before it; UINT64_MAX for never, and if the
+// loop is null or closed. It announces no sleep: before one, call tw_loop_poll_timeout.
+uint64_t tw_loop_next_deadline(const tw_loop *timers);
+
+// Writes the statistics so far to `stats`. A loop without remotes counts nothing: TW_ERROR_NO_REMOTES.
+tw_error tw_loop_stats(const tw_loop *timers, tw_stats *stats);
 
 // Returns how long the loop may sleep before its next poll: nanoseconds, UINT64_MAX for ever. From here on a remote
 // calls the waker if it schedules something earlier. 0 if the loop is null or closed: the poll that follows says so.
@@ -224,11 +329,39 @@ tw_error tw_remote_schedule(const tw_remote *remote,
                             void *data,
                             tw_key *key);
 
-// Moves a pending timer to `delay_ns` from now.
+// Schedules a timer for a point on the scale of tw_now.
+tw_error tw_remote_schedule_at(const tw_remote *remote, uint64_t deadline, void *data, tw_key *key);
+
+// Schedules a timer for `first_ns` from now and then once per `period_ns`, as `kind` says, a tw_period. Its key stays the
+// same: a cancel from any thread ends it.
+tw_error tw_remote_schedule_periodic(const tw_remote *remote,
+                                     uint64_t first_ns,
+                                     uint64_t period_ns,
+                                     int kind,
+                                     void *data,
+                                     tw_key *key);
+
+// Moves a pending timer to `delay_ns` from now; of a periodic one the next deadline.
 tw_error tw_remote_reschedule(const tw_remote *remote, tw_key key, uint64_t delay_ns);
 
-// Cancels a pending timer. Its data is written to `data`, which may be null.
-tw_error tw_remote_cancel(const tw_remote *remote, tw_key key, void **data);
+// Like tw_remote_reschedule, to a point on the scale of tw_now.
+tw_error tw_remote_reschedule_at(const tw_remote *remote, tw_key key, uint64_t deadline);
+
+// Cancels a pending timer. Its data is written to `data`, which may be null. This ends no sleep: a loop that is to notice
+// that its last timer is gone must be woken by the caller.
+tw_error tw_remote_cancel(const tw_remote *remote,
+                          tw_key key,
+                          void **data);
+
+// Waits until the loop's callback for the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it
+// after a cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. Not
+// in callbacks of the loop.
+tw_error tw_remote_wait(const tw_remote *remote,
+                        tw_key key,
+                        uint64_t limit_ns);
+
+// Tells when a pending timer is due. `deadline` may be null.
+tw_error tw_remote_deadline(const tw_remote *remote, tw_key key, uint64_t *deadline);
 
 // Builds an engine. Its threads, which the first timer starts, call `fire` with `ctx`, several at once if there are
 // several shards; until tw_timer_stop or tw_timer_free has returned. `fire` may use the timer, but not stop or free
@@ -251,17 +384,42 @@ tw_error tw_timer_free(tw_timer *timer);
 // Schedules a timer for `delay_ns` from now. Its key is written to `key`, which may be null.
 tw_error tw_timer_schedule(const tw_timer *timer, uint64_t delay_ns, void *data, tw_key *key);
 
-// Moves a pending timer to `delay_ns` from now.
+// Schedules a timer for a point on the scale of tw_now.
+tw_error tw_timer_schedule_at(const tw_timer *timer, uint64_t deadline, void *data, tw_key *key);
+
+// Schedules a timer for `first_ns` from now and then once per `period_ns`, as `kind` says, a tw_period. Its key stays the
+// same: a cancel from any thread ends it.
+tw_error tw_timer_schedule_periodic(const tw_timer *timer,
+                                    uint64_t first_ns,
+                                    uint64_t period_ns,
+                                    int kind,
+                                    void *data,
+                                    tw_key *key);
+
+// Moves a pending timer to `delay_ns` from now; of a periodic one the next deadline.
 tw_error tw_timer_reschedule(const tw_timer *timer, tw_key key, uint64_t delay_ns);
+
+// Like tw_timer_reschedule, to a point on the scale of tw_now.
+tw_error tw_timer_reschedule_at(const tw_timer *timer, tw_key key, uint64_t deadline);
 
 // Cancels a pending timer. Its data is written to `data`, which may be null.
 tw_error tw_timer_cancel(const tw_timer *timer, tw_key key, void **data);
+
+// Waits until the callback of the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it after a
+// cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. Not in
+// callbacks.
+tw_error tw_timer_wait(const tw_timer *timer,
+                       tw_key key,
+                       uint64_t limit_ns);
 
 // Tells when a pending timer is due. `deadline` may be null.
 tw_error tw_timer_deadline(const tw_timer *timer, tw_key key, uint64_t *deadline);
 
 // Returns the number of pending timers; 0 if the timer is null.
 size_t tw_timer_pending(const tw_timer *timer);
+
+// Writes the statistics so far to `stats`. Not for each round: it visits each thread's counters.
+tw_error tw_timer_stats(const tw_timer *timer, tw_stats *stats);
 
 #ifdef __cplusplus
 }  // extern "C"

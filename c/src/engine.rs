@@ -1,11 +1,11 @@
 //! `tw_timer`: an engine with threads of its own.
 
-use crate::{Data, give, guard, hand_over, known};
-use crate::{tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options};
-use std::ffi::c_void;
+use crate::{Data, give, guard, hand_over, known, limit, moved, period};
+use crate::{tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options, tw_stats};
+use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::time::Duration;
-use tickwheel::Timer;
+use tickwheel::{Time, Timer};
 
 /// An engine: its threads call a function of yours; any thread schedules.
 pub struct tw_timer(Timer<Data>);
@@ -80,15 +80,51 @@ pub unsafe extern "C" fn tw_timer_schedule(
     guard(|| unsafe {
         let delay = Duration::from_nanos(delay_ns);
         let scheduled = known(timer)?.0.schedule_key(delay, Data(data));
-        give(
-            key,
-            tw_key::new(scheduled.map_err(|error| error.into_kind())?),
-        );
+        give(key, tw_key::of(scheduled)?);
         Ok(())
     })
 }
 
-/// Moves a pending timer to `delay_ns` from now.
+/// Schedules a timer for a point on the scale of tw_now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_schedule_at(
+    timer: *const tw_timer,
+    deadline: u64,
+    data: *mut c_void,
+    key: *mut tw_key,
+) -> tw_error {
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let scheduled = known(timer)?
+            .0
+            .schedule_key(Time::from_nanos(deadline), Data(data));
+        give(key, tw_key::of(scheduled)?);
+        Ok(())
+    })
+}
+
+/// Schedules a timer for `first_ns` from now and then once per `period_ns`, as `kind` says, a tw_period. Its key stays the
+/// same: a cancel from any thread ends it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_schedule_periodic(
+    timer: *const tw_timer,
+    first_ns: u64,
+    period_ns: u64,
+    kind: c_int,
+    data: *mut c_void,
+    key: *mut tw_key,
+) -> tw_error {
+    let first = Duration::from_nanos(first_ns);
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let (timer, period) = (known(timer)?, period(period_ns, kind)?);
+        let scheduled = timer.0.schedule_periodic(first, period, Data(data));
+        give(key, tw_key::of(scheduled)?);
+        Ok(())
+    })
+}
+
+/// Moves a pending timer to `delay_ns` from now; of a periodic one the next deadline.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_timer_reschedule(
     timer: *const tw_timer,
@@ -97,10 +133,22 @@ pub unsafe extern "C" fn tw_timer_reschedule(
 ) -> tw_error {
     // SAFETY: null or valid.
     guard(|| unsafe {
-        let answer = known(timer)?
-            .0
-            .reschedule(key.get()?, Duration::from_nanos(delay_ns));
-        answer.moved().then_some(()).ok_or(tw_error::Gone)
+        let delay = Duration::from_nanos(delay_ns);
+        moved(known(timer)?.0.reschedule(key.get()?, delay))
+    })
+}
+
+/// Like tw_timer_reschedule, to a point on the scale of tw_now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_reschedule_at(
+    timer: *const tw_timer,
+    key: tw_key,
+    deadline: u64,
+) -> tw_error {
+    // SAFETY: null or valid.
+    guard(|| unsafe {
+        let deadline = Time::from_nanos(deadline);
+        moved(known(timer)?.0.reschedule(key.get()?, deadline))
     })
 }
 
@@ -116,6 +164,23 @@ pub unsafe extern "C" fn tw_timer_cancel(
         let answer = known(timer)?.0.cancel(key.get()?);
         give(data, answer.into_payload().ok_or(tw_error::Gone)?.get());
         Ok(())
+    })
+}
+
+/// Waits until the callback of the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it after a
+/// cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. Not in
+/// callbacks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_wait(
+    timer: *const tw_timer,
+    key: tw_key,
+    limit_ns: u64,
+) -> tw_error {
+    // SAFETY: null or valid.
+    guard(|| unsafe {
+        Ok(known(timer)?
+            .0
+            .wait_for_handler(key.get()?, limit(limit_ns))?)
     })
 }
 
@@ -144,4 +209,15 @@ pub unsafe extern "C" fn tw_timer_pending(timer: *const tw_timer) -> usize {
         Ok(())
     });
     pending
+}
+
+/// Writes the statistics so far to `stats`. Not for each round: it visits each thread's counters.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_timer_stats(timer: *const tw_timer, stats: *mut tw_stats) -> tw_error {
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let stats = NonNull::new(stats).ok_or(tw_error::Null)?;
+        stats.write(tw_stats::of(&known(timer)?.0.stats().shards));
+        Ok(())
+    })
 }

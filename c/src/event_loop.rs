@@ -1,13 +1,13 @@
 //! `tw_loop`: the timers of a loop, and `tw_remote`: the other threads' access to them.
 
-use crate::{Data, give, guard, hand_over, known, nanos};
-use crate::{tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options, tw_polled};
+use crate::{Data, give, guard, hand_over, known, limit, moved, nanos, period};
+use crate::{tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options, tw_polled, tw_stats};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
-use tickwheel::{EventLoopTimer, LocalTimer, Polled, Remote, Time};
+use tickwheel::{EventLoopTimer, Expired, LocalTimer, Polled, Remote, Time, When};
 
 /// The timers of a loop. Calls must not overlap.
 pub struct tw_loop {
@@ -15,6 +15,8 @@ pub struct tw_loop {
     timers: Cell<Timers>,
     /// A callback may be running, so this is neither polled nor closed nor freed.
     is_busy: Cell<bool>,
+    /// The callback that runs has asked for the end of its poll.
+    breaks: Cell<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -35,6 +37,7 @@ impl tw_loop {
         Self {
             timers: Cell::new(timers),
             is_busy: Cell::new(false),
+            breaks: Cell::new(false),
         }
     }
 
@@ -59,6 +62,35 @@ impl tw_loop {
         let result = catch_unwind(AssertUnwindSafe(call));
         self.is_busy.set(false);
         result.unwrap_or(Err(tw_error::Panicked))
+    }
+
+    /// Schedules a timer.
+    #[inline]
+    unsafe fn schedule(
+        &self,
+        now: u64,
+        when: impl Into<When>,
+        data: *mut c_void,
+        key: *mut tw_key,
+    ) -> Result<(), tw_error> {
+        let now = Time::from_nanos(now);
+        let scheduled = match self.lend()? {
+            Lent::Alone(timers) => timers.schedule(now, when, Data(data)),
+            Lent::WithRemotes(timers) => timers.schedule(now, when, Data(data)),
+        };
+        // SAFETY: null or valid, as the header asks.
+        unsafe { give(key, tw_key::of(scheduled)?) };
+        Ok(())
+    }
+
+    /// Moves a timer.
+    #[inline]
+    fn reschedule(&self, now: u64, key: tw_key, when: impl Into<When>) -> Result<(), tw_error> {
+        let (now, key) = (Time::from_nanos(now), key.get()?);
+        moved(match self.lend()? {
+            Lent::Alone(timers) => timers.reschedule(now, key, when),
+            Lent::WithRemotes(timers) => timers.reschedule(now, key, when),
+        })
     }
 
     fn close(&self, mut left: impl FnMut(Data)) -> Result<(), tw_error> {
@@ -166,19 +198,51 @@ pub unsafe extern "C" fn tw_loop_schedule(
     data: *mut c_void,
     key: *mut tw_key,
 ) -> tw_error {
-    let (now, delay) = (Time::from_nanos(now), Duration::from_nanos(delay_ns));
+    let delay = Duration::from_nanos(delay_ns);
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe { known(timers)?.schedule(now, delay, data, key) })
+}
+
+/// Schedules a timer for a point on the loop's scale of time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_loop_schedule_at(
+    timers: *mut tw_loop,
+    now: u64,
+    deadline: u64,
+    data: *mut c_void,
+    key: *mut tw_key,
+) -> tw_error {
+    let deadline = Time::from_nanos(deadline);
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe { known(timers)?.schedule(now, deadline, data, key) })
+}
+
+/// Schedules a timer for `now + first_ns` and then once per `period_ns`, as `kind` says, a tw_period. Its key stays the
+/// same over all periods.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_loop_schedule_periodic(
+    timers: *mut tw_loop,
+    now: u64,
+    first_ns: u64,
+    period_ns: u64,
+    kind: c_int,
+    data: *mut c_void,
+    key: *mut tw_key,
+) -> tw_error {
+    let (now, first) = (Time::from_nanos(now), Duration::from_nanos(first_ns));
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
-        let scheduled = match known(timers)?.lend()? {
-            Lent::Alone(timers) => timers.schedule(now, delay, Data(data)),
-            Lent::WithRemotes(timers) => timers.schedule(now, delay, Data(data)),
+        let (this, period) = (known(timers)?, period(period_ns, kind)?);
+        let scheduled = match this.lend()? {
+            Lent::Alone(timers) => timers.schedule_periodic(now, first, period, Data(data)),
+            Lent::WithRemotes(timers) => timers.schedule_periodic(now, first, period, Data(data)),
         };
         give(key, tw_key::of(scheduled)?);
         Ok(())
     })
 }
 
-/// Moves a pending timer to `now + delay_ns`.
+/// Moves a pending timer to `now + delay_ns`; of a periodic one the next deadline.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_loop_reschedule(
     timers: *mut tw_loop,
@@ -186,15 +250,22 @@ pub unsafe extern "C" fn tw_loop_reschedule(
     key: tw_key,
     delay_ns: u64,
 ) -> tw_error {
-    let (now, delay) = (Time::from_nanos(now), Duration::from_nanos(delay_ns));
+    let delay = Duration::from_nanos(delay_ns);
     // SAFETY: null or valid.
-    guard(|| unsafe {
-        let answer = match known(timers)?.lend()? {
-            Lent::Alone(timers) => timers.reschedule(now, key.get()?, delay),
-            Lent::WithRemotes(timers) => timers.reschedule(now, key.get()?, delay),
-        };
-        answer.moved().then_some(()).ok_or(tw_error::Gone)
-    })
+    guard(|| unsafe { known(timers)?.reschedule(now, key, delay) })
+}
+
+/// Like tw_loop_reschedule, to a point on the loop's scale of time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_loop_reschedule_at(
+    timers: *mut tw_loop,
+    now: u64,
+    key: tw_key,
+    deadline: u64,
+) -> tw_error {
+    let deadline = Time::from_nanos(deadline);
+    // SAFETY: null or valid.
+    guard(|| unsafe { known(timers)?.reschedule(now, key, deadline) })
 }
 
 /// Cancels a pending timer. Its data is written to `data`, which may be null.
@@ -263,21 +334,79 @@ pub unsafe extern "C" fn tw_loop_poll(
     guard(|| unsafe {
         let (this, fire) = (known(timers)?, fire.ok_or(tw_error::Null)?);
         let before = this.timers.get();
+        // Whether the poll goes on after it.
+        let call = |timers, expired: Expired<Data>| {
+            this.timers.set(timers);
+            fire(ctx, &tw_expired::new(&expired));
+            !this.breaks.get()
+        };
         let result = this.keep_busy(|| {
+            this.breaks.set(false);
             Ok(match this.lend()? {
-                Lent::Alone(timers) => timers.poll_with(now, |timers, expired| {
-                    this.timers.set(Timers::Alone(timers));
-                    fire(ctx, &tw_expired::new(&expired));
-                }),
-                Lent::WithRemotes(timers) => timers.poll_with(now, |timers, expired| {
-                    this.timers.set(Timers::WithRemotes(timers));
-                    fire(ctx, &tw_expired::new(&expired));
-                }),
+                Lent::Alone(timers) => {
+                    let mut due = timers.expired(now);
+                    while let Some(expired) = due.next() {
+                        if !call(Timers::Alone(due.timer()), expired) {
+                            break;
+                        }
+                    }
+                    due.finish()
+                }
+                Lent::WithRemotes(timers) => {
+                    let mut due = timers.expired(now);
+                    while let Some(expired) = due.next() {
+                        if !call(Timers::WithRemotes(due.timer()), expired) {
+                            break;
+                        }
+                    }
+                    due.finish()
+                }
             })
         });
         this.timers.set(before);
         let Polled { fired, more, .. } = result?;
         give(polled, tw_polled { fired, more });
+        Ok(())
+    })
+}
+
+/// Ends the poll after the callback that calls this: what is due besides stays due, and `more` says so. Without a poll
+/// under way it does nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_loop_break(timers: *mut tw_loop) -> tw_error {
+    // SAFETY: null or valid.
+    guard(|| unsafe {
+        known(timers)?.breaks.set(true);
+        Ok(())
+    })
+}
+
+/// Returns when there is something to do next, at the earliest deadline or before it; UINT64_MAX for never, and if the
+/// loop is null or closed. It announces no sleep: before one, call tw_loop_poll_timeout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_loop_next_deadline(timers: *const tw_loop) -> u64 {
+    let mut next = None;
+    // SAFETY: null or valid.
+    guard(|| unsafe {
+        next = match known(timers)?.lend()? {
+            Lent::Alone(timers) => timers.next_deadline(),
+            Lent::WithRemotes(timers) => timers.next_deadline(),
+        };
+        Ok(())
+    });
+    next.map_or(u64::MAX, Time::as_nanos)
+}
+
+/// Writes the statistics so far to `stats`. A loop without remotes counts nothing: TW_ERROR_NO_REMOTES.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_loop_stats(timers: *const tw_loop, stats: *mut tw_stats) -> tw_error {
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let stats = NonNull::new(stats).ok_or(tw_error::Null)?;
+        match known(timers)?.lend()? {
+            Lent::Alone(_) => return Err(tw_error::NoRemotes),
+            Lent::WithRemotes(timers) => stats.write(tw_stats::of(&[timers.stats()])),
+        }
         Ok(())
     })
 }
@@ -357,7 +486,45 @@ pub unsafe extern "C" fn tw_remote_schedule(
     })
 }
 
-/// Moves a pending timer to `delay_ns` from now.
+/// Schedules a timer for a point on the scale of tw_now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_remote_schedule_at(
+    remote: *const tw_remote,
+    deadline: u64,
+    data: *mut c_void,
+    key: *mut tw_key,
+) -> tw_error {
+    let deadline = Time::from_nanos(deadline);
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let scheduled = known(remote)?.0.schedule(deadline, Data(data));
+        give(key, tw_key::of(scheduled)?);
+        Ok(())
+    })
+}
+
+/// Schedules a timer for `first_ns` from now and then once per `period_ns`, as `kind` says, a tw_period. Its key stays the
+/// same: a cancel from any thread ends it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_remote_schedule_periodic(
+    remote: *const tw_remote,
+    first_ns: u64,
+    period_ns: u64,
+    kind: c_int,
+    data: *mut c_void,
+    key: *mut tw_key,
+) -> tw_error {
+    let first = Duration::from_nanos(first_ns);
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let (remote, period) = (known(remote)?, period(period_ns, kind)?);
+        let scheduled = remote.0.schedule_periodic(first, period, Data(data));
+        give(key, tw_key::of(scheduled)?);
+        Ok(())
+    })
+}
+
+/// Moves a pending timer to `delay_ns` from now; of a periodic one the next deadline.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_remote_reschedule(
     remote: *const tw_remote,
@@ -366,13 +533,23 @@ pub unsafe extern "C" fn tw_remote_reschedule(
 ) -> tw_error {
     let delay = Duration::from_nanos(delay_ns);
     // SAFETY: null or valid.
-    guard(|| unsafe {
-        let answer = known(remote)?.0.reschedule(key.get()?, delay);
-        answer.moved().then_some(()).ok_or(tw_error::Gone)
-    })
+    guard(|| unsafe { moved(known(remote)?.0.reschedule(key.get()?, delay)) })
 }
 
-/// Cancels a pending timer. Its data is written to `data`, which may be null.
+/// Like tw_remote_reschedule, to a point on the scale of tw_now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_remote_reschedule_at(
+    remote: *const tw_remote,
+    key: tw_key,
+    deadline: u64,
+) -> tw_error {
+    let deadline = Time::from_nanos(deadline);
+    // SAFETY: null or valid.
+    guard(|| unsafe { moved(known(remote)?.0.reschedule(key.get()?, deadline)) })
+}
+
+/// Cancels a pending timer. Its data is written to `data`, which may be null. This ends no sleep: a loop that is to notice
+/// that its last timer is gone must be woken by the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_remote_cancel(
     remote: *const tw_remote,
@@ -383,6 +560,38 @@ pub unsafe extern "C" fn tw_remote_cancel(
     guard(|| unsafe {
         let answer = known(remote)?.0.cancel(key.get()?);
         give(data, answer.into_payload().ok_or(tw_error::Gone)?.get());
+        Ok(())
+    })
+}
+
+/// Waits until the loop's callback for the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it
+/// after a cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. Not
+/// in callbacks of the loop.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_remote_wait(
+    remote: *const tw_remote,
+    key: tw_key,
+    limit_ns: u64,
+) -> tw_error {
+    // SAFETY: null or valid.
+    guard(|| unsafe {
+        Ok(known(remote)?
+            .0
+            .wait_for_handler(key.get()?, limit(limit_ns))?)
+    })
+}
+
+/// Tells when a pending timer is due. `deadline` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_remote_deadline(
+    remote: *const tw_remote,
+    key: tw_key,
+    deadline: *mut u64,
+) -> tw_error {
+    // SAFETY: the pointers are null or valid.
+    guard(|| unsafe {
+        let due = known(remote)?.0.deadline(key.get()?);
+        give(deadline, due.ok_or(tw_error::Gone)?.as_nanos());
         Ok(())
     })
 }

@@ -24,8 +24,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, Clock, Expired, Key, MonotonicClock, Pinning, RawKey, ScheduleError,
-    ScheduleErrorKind, StartError, StopError,
+    Budget, BuildError, Clock, DurationHistogram, Expired, Key, MissedTicks, MonotonicClock,
+    Period, Pinning, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, ShardStats, StartError,
+    StopError, WaitError,
 };
 
 /// The answer of most calls: TW_ERROR_OK, which is 0, or why nothing was done.
@@ -42,7 +43,7 @@ pub enum tw_error {
     Closed = 3,
     /// This call is not allowed inside of a callback of the same loop or engine.
     InCallback = 4,
-    /// An option is out of range.
+    /// An option or a period is out of range.
     Option = 5,
     /// As many timers are pending as `max_pending` allows.
     Full = 6,
@@ -58,22 +59,28 @@ pub enum tw_error {
     NoRemotes = 10,
     /// tickwheel has panicked, which is a bug of its own; its message is on stderr.
     Panicked = 11,
+    /// The timer has not ended, so there is no callback to wait for.
+    Pending = 12,
+    /// The callback was still under way at the end of the time limit.
+    TimedOut = 13,
 }
 
 impl tw_error {
-    const TEXTS: [&CStr; 12] = [
+    const TEXTS: [&CStr; 14] = [
         c"no error",
         c"a pointer is null; see the header for those that may be",
         c"the key names no pending timer here: it has fired, was cancelled, or belongs to another timer",
         c"closed or stopped: build a new one",
         c"not allowed in a callback: return from it, and call then",
-        c"an option is out of range: tick_ns is 1000 to 3600000000000, shards at most 1024; 0 is the default, and all that reserved takes",
+        c"out of range: tick_ns is 1000 to 3600000000000, shards at most 1024, 0 the default and all that reserved takes; a period is at least 1, its kind a tw_period",
         c"as many timers are pending as max_pending allows: cancel some, or raise it",
         c"no memory for the timer: free some, and try again",
         c"the system gave no thread: raise its limit, or use fewer shards",
         c"started before a fork, and its threads are in the other process: build a new one here",
         c"the loop has no remotes: build it by tw_loop_new_with_remotes",
         c"tickwheel has panicked: a bug, please report the message on stderr; close the timer",
+        c"the timer is pending: cancel it, then wait for its callback",
+        c"the callback is still under way: wait again",
     ];
 }
 
@@ -210,7 +217,7 @@ impl tw_key {
 pub struct tw_expired {
     /// What it was scheduled with.
     pub data: *mut c_void,
-    /// Its key, which names nothing any more.
+    /// Its key, which names nothing any more, unless the timer is periodic.
     pub key: tw_key,
     /// When it was due: the time asked for, rounded up to a tick. If it was due at once, the beginning of the tick in
     /// which it was scheduled, or of an earlier one.
@@ -245,6 +252,112 @@ pub type tw_fire = Option<unsafe extern "C" fn(ctx: *mut c_void, expired: *const
 
 /// Called with the data of each timer that had not fired when its timer was closed or stopped.
 pub type tw_left = Option<unsafe extern "C" fn(ctx: *mut c_void, data: *mut c_void)>;
+
+/// A `fire` for timers that have a function each: the data of each timer begins with a tw_fire, which is called with the
+/// same arguments. Such a struct may lie anywhere; `struct request { tw_fire fire; ... }` is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_call(ctx: *mut c_void, expired: *const tw_expired) {
+    // SAFETY: a poll or a worker passes it, and the caller's data begins with a function, as the header asks.
+    unsafe {
+        let fire = (*expired).data.cast::<tw_fire>().read();
+        fire.inspect(|fire| fire(ctx, expired));
+    }
+}
+
+/// How a periodic timer goes on after a callback.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum tw_period {
+    /// Deadlines are a period apart. Those that were missed are left out.
+    Skip = 0,
+    /// Like SKIP; after missed ones the next deadline is a period from now.
+    Delay = 1,
+    /// Like SKIP; missed ones are made up for, one call each.
+    Burst = 2,
+    /// The period begins when the callback has returned; on a loop without remotes at the `now` of its poll.
+    Pause = 3,
+}
+
+/// Reads the period of a caller.
+fn period(period_ns: u64, kind: c_int) -> Result<Period, tw_error> {
+    let length = Duration::from_nanos(period_ns);
+    let missed = match kind {
+        0 => MissedTicks::Skip,
+        1 => MissedTicks::Delay,
+        2 => MissedTicks::Burst,
+        3 if period_ns != 0 => return Ok(Period::fixed_delay(length)),
+        _ => return Err(tw_error::Option),
+    };
+    if period_ns == 0 {
+        return Err(tw_error::Option);
+    }
+    Ok(Period::fixed_rate(length, missed))
+}
+
+/// What was counted so far, by all threads. `reserved` is 0: room for later versions.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct tw_stats {
+    /// Timers accepted, fired, cancelled, and left at the end. A period counts as one scheduled and one fired.
+    pub scheduled: u64,
+    /// See above.
+    pub fired: u64,
+    /// See above.
+    pub cancelled: u64,
+    /// See above.
+    pub left: u64,
+    /// Timers pending.
+    pub pending: u64,
+    /// Moves of pending timers.
+    pub rescheduled: u64,
+    /// Sleeps, and those of them that another thread ended early.
+    pub sleeps: u64,
+    /// See above.
+    pub wakes: u64,
+    /// Bytes held for timers.
+    pub held_bytes: u64,
+    /// How late the oldest timer is that is due and has not fired; 0 where all is well.
+    pub lag_ns: u64,
+    /// How late timers fired: half of them at most so late, 99 of 100, and the latest. To 7 % or so.
+    pub lateness_p50_ns: u64,
+    /// See above.
+    pub lateness_p99_ns: u64,
+    /// See above.
+    pub lateness_max_ns: u64,
+    /// Zero.
+    pub reserved: [u64; 7],
+}
+
+impl tw_stats {
+    /// Sums up shards.
+    fn of(shards: &[ShardStats]) -> Self {
+        let (mut sum, mut lateness) = (Self::default(), DurationHistogram::default());
+        for shard in shards {
+            sum.scheduled += shard.scheduled;
+            sum.fired += shard.fired;
+            sum.cancelled += shard.cancelled;
+            sum.left += shard.returned;
+            sum.pending += shard.pending;
+            sum.rescheduled += shard.rescheduled;
+            sum.sleeps += shard.parks;
+            sum.wakes += shard.wakes;
+            sum.held_bytes += shard.held_bytes;
+            sum.lag_ns = sum.lag_ns.max(nanos(shard.lag));
+            lateness.merge(&shard.lateness);
+        }
+        sum.lateness_p50_ns = nanos(lateness.percentile(50.0));
+        sum.lateness_p99_ns = nanos(lateness.percentile(99.0));
+        sum.lateness_max_ns = nanos(lateness.max());
+        sum
+    }
+}
+
+/// Returns the version of the library, like "1.0.0": a static text.
+#[unsafe(no_mangle)]
+pub extern "C" fn tw_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
 
 /// Returns the time since its first reading in this process, by the system's monotonic clock (about 20 ns).
 #[unsafe(no_mangle)]
@@ -298,6 +411,14 @@ unsafe fn hand_over<T>(place: NonNull<*mut T>, value: T) {
     unsafe { place.write(Box::into_raw(Box::new(value))) }
 }
 
+/// Returns a time limit; `u64::MAX` is for ever.
+fn limit(limit_ns: u64) -> Duration {
+    match limit_ns {
+        u64::MAX => Duration::MAX,
+        limit => Duration::from_nanos(limit),
+    }
+}
+
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -320,6 +441,24 @@ impl From<ScheduleErrorKind> for tw_error {
             _ => Self::Panicked,
         }
     }
+}
+
+impl From<WaitError> for tw_error {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::Pending => Self::Pending,
+            WaitError::InsideHandler => Self::InCallback,
+            WaitError::TimedOut => Self::TimedOut,
+            WaitError::Forked => Self::Forked,
+            // There are no executors in C.
+            _ => Self::Panicked,
+        }
+    }
+}
+
+/// Returns the answer of a move.
+fn moved(answer: Reschedule) -> Result<(), tw_error> {
+    answer.moved().then_some(()).ok_or(tw_error::Gone)
 }
 
 impl From<StopError> for tw_error {
@@ -348,13 +487,14 @@ mod tests {
             -1,
             0,
             tw_error::Panicked as c_int,
-            11,
+            tw_error::TimedOut as c_int,
+            14,
             c_int::MIN,
             c_int::MAX,
         ] {
             // SAFETY: a static text.
             let text = unsafe { CStr::from_ptr(tw_error_text(error)) };
-            let known = (0..=tw_error::Panicked as c_int).contains(&error);
+            let known = (0..=tw_error::TimedOut as c_int).contains(&error);
             assert_eq!(text != c"not an error of tickwheel", known, "{error}");
         }
     }

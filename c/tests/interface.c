@@ -1,5 +1,7 @@
-// Every function of the header, used and misused. Ends with 1 at the first surprise.
+// Every function of the header, used and misused. Ends with 1 at the first surprise. An argument says how many periodic
+// timers another thread cancels.
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +102,7 @@ static void nulls(tw_loop *timers) {
   tw_loop *built;
   tw_timer *engine;
   tw_remote *remote;
+  tw_stats stats;
   GETS(OPTION, tw_loop_new(&bad, &built));
   GETS(OPTION, tw_loop_new_with_remotes(&bad, NULL, NULL, &built));
   GETS(OPTION, tw_timer_new(&many, use_loop, NULL, &engine));
@@ -126,6 +129,22 @@ static void nulls(tw_loop *timers) {
   GETS(NULL, tw_timer_reschedule(NULL, no_key, 0));
   GETS(NULL, tw_timer_deadline(NULL, no_key, NULL));
   GETS(NULL, tw_timer_stop(NULL, NULL, NULL));
+  GETS(NULL, tw_loop_schedule_at(NULL, 0, 0, NULL, NULL));
+  GETS(NULL, tw_loop_schedule_periodic(NULL, 0, 0, 1, 0, NULL, NULL));
+  GETS(NULL, tw_loop_reschedule_at(NULL, 0, no_key, 0));
+  GETS(NULL, tw_loop_break(NULL));
+  GETS(NULL, tw_loop_stats(NULL, &stats));
+  GETS(NULL, tw_remote_schedule_at(NULL, 0, NULL, NULL));
+  GETS(NULL, tw_remote_schedule_periodic(NULL, 0, 1, 0, NULL, NULL));
+  GETS(NULL, tw_remote_reschedule_at(NULL, no_key, 0));
+  GETS(NULL, tw_remote_wait(NULL, no_key, 0));
+  GETS(NULL, tw_remote_deadline(NULL, no_key, NULL));
+  GETS(NULL, tw_timer_schedule_at(NULL, 0, NULL, NULL));
+  GETS(NULL, tw_timer_schedule_periodic(NULL, 0, 1, 0, NULL, NULL));
+  GETS(NULL, tw_timer_reschedule_at(NULL, no_key, 0));
+  GETS(NULL, tw_timer_wait(NULL, no_key, 0));
+  GETS(NULL, tw_timer_stats(NULL, &stats));
+  EXPECT(tw_loop_next_deadline(NULL) == UINT64_MAX);
   EXPECT(tw_loop_poll_timeout(NULL, 0) == 0 && tw_loop_pending(NULL) == 0 && tw_timer_pending(NULL) == 0);
   GETS(OK, tw_loop_free(NULL)); // as free(NULL)
   GETS(OK, tw_timer_free(NULL));
@@ -211,59 +230,283 @@ static void workers(void) {
   GETS(OK, tw_timer_free(engine.timer));
 }
 
-// The periodic timer of the README: on a loop, which is told the time, and on an engine.
 #define PERIOD 1500000ull
 
-struct beat {
-  uint64_t next; // when it is due, not rounded
-  uint64_t last, shortest; // the last deadline, and the shortest distance of two
-  atomic_int beats;
+// Points in time, what is next, and what was counted.
+static void points(tw_loop *timers, bool counts) {
+  uint64_t start = tw_now(), deadline;
+  tw_key key;
+  tw_stats stats;
+  EXPECT(tw_loop_next_deadline(timers) == UINT64_MAX);
+  GETS(OK, tw_loop_schedule_at(timers, start, start + SECOND, &numbers[7], &key));
+  GETS(OK, tw_loop_deadline(timers, key, &deadline));
+  EXPECT(deadline >= start + SECOND && deadline < start + SECOND + 1000000);
+  EXPECT(tw_loop_next_deadline(timers) == deadline);
+  GETS(OK, tw_loop_reschedule_at(timers, start, key, start + 3 * SECOND));
+  GETS(OK, tw_loop_deadline(timers, key, &deadline));
+  EXPECT(deadline >= start + 3 * SECOND && tw_loop_next_deadline(timers) <= deadline);
+  GETS(OK, tw_loop_cancel(timers, key, NULL));
+  GETS(GONE, tw_loop_reschedule_at(timers, start, key, start));
+  count = 0;
+  GETS(OK, tw_loop_schedule_at(timers, start, start - 1, &numbers[1], NULL)); // passed: due at once
+  GETS(OK, tw_loop_poll(timers, start, use_loop, timers, NULL));
+  EXPECT(count == 1);
+  if (counts) {
+    GETS(OK, tw_loop_stats(timers, &stats));
+    EXPECT(stats.scheduled == 2 && stats.fired == 1 && stats.cancelled == 1 && stats.pending == 0);
+    EXPECT(stats.rescheduled == 1 && stats.left == 0 && stats.held_bytes > 0);
+  } else {
+    GETS(NO_REMOTES, tw_loop_stats(timers, &stats));
+  }
+  GETS(NULL, tw_loop_stats(timers, NULL));
+}
+
+// The second of three ends its poll.
+static void break_at_the_second(void *timers, const tw_expired *expired) {
+  EXPECT(expired->data == &numbers[count]);
+  if (++count == 2) GETS(OK, tw_loop_break(timers));
+}
+
+// Equal deadlines in the order of the calls; after a break the rest is due yet.
+static void breaks(tw_loop *timers) {
+  tw_polled polled;
+  count = 0;
+  GETS(OK, tw_loop_break(timers)); // no poll is under way: nothing
+  for (int i = 0; i < 3; i++) GETS(OK, tw_loop_schedule(timers, SECOND, SECOND, &numbers[i], NULL));
+  GETS(OK, tw_loop_poll(timers, 9 * SECOND, break_at_the_second, timers, &polled));
+  EXPECT(count == 2 && polled.fired == 2 && polled.more && tw_loop_pending(timers) == 1);
+  EXPECT(tw_loop_poll_timeout(timers, 9 * SECOND) == 0);
+  GETS(OK, tw_loop_poll(timers, 9 * SECOND, break_at_the_second, timers, &polled));
+  EXPECT(count == 3 && polled.fired == 1 && tw_loop_pending(timers) == 0);
+}
+
+// Timers with a function each.
+struct request {
+  tw_fire fire;
+  int answers;
+  tw_key key;
 };
 
+static void answer(void *ctx, const tw_expired *expired) {
+  struct request *request = expired->data;
+  EXPECT(ctx == &numbers[9] && expired->data == request);
+  request->answers++;
+}
+
+static void answer_twice(void *ctx, const tw_expired *expired) {
+  answer(ctx, expired);
+  answer(ctx, expired);
+}
+
+static void functions(tw_loop *timers, uint64_t now) {
+  struct request once = {.fire = answer}, twice = {.fire = answer_twice};
+  GETS(OK, tw_loop_schedule(timers, now, SECOND, &once, NULL));
+  GETS(OK, tw_loop_schedule(timers, now, SECOND, &twice, NULL));
+  GETS(OK, tw_loop_poll(timers, now + 2 * SECOND, tw_call, &numbers[9], NULL));
+  EXPECT(once.answers == 1 && twice.answers == 2);
+}
+
+// What a loop without remotes and one with them are told alike.
+static void more_of_loops(void) {
+  tw_loop *loops[2];
+  GETS(OK, tw_loop_new(NULL, &loops[0]));
+  GETS(OK, tw_loop_new_with_remotes(NULL, NULL, NULL, &loops[1]));
+  for (int i = 0; i < 2; i++) {
+    points(loops[i], i == 1);
+    breaks(loops[i]);
+    functions(loops[i], 20 * SECOND);
+    EXPECT(tw_loop_pending(loops[i]) == 0);
+    GETS(OK, tw_loop_close(loops[i], NULL, NULL));
+    EXPECT(tw_loop_next_deadline(loops[i]) == UINT64_MAX);
+    GETS(CLOSED, tw_loop_stats(loops[i], &(tw_stats){0}));
+    GETS(OK, tw_loop_free(loops[i]));
+  }
+}
+
+// A periodic timer on a loop: every 1.5 ticks, 200 beats in 300 ticks; its own callback ends it.
 static void beat_of_loop(void *timers, const tw_expired *expired) {
-  struct beat *beat = expired->data;
-  GETS(OK, tw_loop_schedule(timers, beat->next, PERIOD, beat, NULL));
-  beat->next += PERIOD;
-  atomic_fetch_add(&beat->beats, 1);
+  int *beats = expired->data;
+  uint64_t deadline;
+  GETS(OK, tw_loop_deadline(timers, expired->key, &deadline));
+  if (++*beats == 200) GETS(OK, tw_loop_cancel(timers, expired->key, NULL));
 }
 
-static void beat_of_worker(void *ctx, const tw_expired *expired) {
-  struct engine *engine = ctx;
-  struct beat *beat = expired->data;
-  uint64_t now = tw_now();
-  beat->next += PERIOD;
-  if (beat->beats > 0 && expired->deadline - beat->last < beat->shortest) {
-    beat->shortest = expired->deadline - beat->last;
+static void beats(tw_loop *timers) {
+  int beats = 0;
+  uint64_t hour = 3600 * SECOND; // after the present, to which a loop with remotes compares
+  tw_key key;
+  void *data;
+  GETS(OK, tw_loop_schedule_periodic(timers, hour, PERIOD, PERIOD, TW_PERIOD_SKIP, &beats, &key));
+  for (uint64_t ms = 1; ms <= 300; ms++) {
+    GETS(OK, tw_loop_poll(timers, hour + ms * 1000000, beat_of_loop, timers, NULL));
   }
-  beat->last = expired->deadline;
-  if (atomic_fetch_add(&beat->beats, 1) < 20) {
-    GETS(OK, tw_timer_schedule(engine->timer, beat->next > now ? beat->next - now : 0, beat, NULL));
-  }
-}
+  EXPECT(beats == 200);
+  GETS(GONE, tw_loop_cancel(timers, key, NULL));
 
-static void beats(void) {
-  tw_options options = {.shards = 1, .unpinned = 1};
-  struct timespec pause = {.tv_nsec = 1000000};
-  struct beat on_loop = {.next = PERIOD}, on_worker = {.next = tw_now(), .shortest = UINT64_MAX};
-  struct engine engine = {0};
-  tw_loop *timers;
-  GETS(OK, tw_loop_new(NULL, &timers));
-  GETS(OK, tw_loop_schedule(timers, 0, PERIOD, &on_loop, NULL));
-  for (uint64_t ms = 1; ms <= 300; ms++) GETS(OK, tw_loop_poll(timers, ms * 1000000, beat_of_loop, timers, NULL));
-  EXPECT(on_loop.beats == 200);
+  // Of ten periods that were missed: one call, one call, ten calls, one call.
+  for (int kind = TW_PERIOD_SKIP; kind <= TW_PERIOD_PAUSE; kind++) {
+    uint64_t now = hour + SECOND * (unsigned)(kind + 1), deadline;
+    int polls = 0;
+    beats = 0;
+    GETS(OK, tw_loop_schedule_periodic(timers, now, 10000000, 10000000, kind, &beats, &key));
+    do {
+      GETS(OK, tw_loop_poll(timers, now + 105000000, beat_of_loop, timers, NULL));
+    } while (tw_loop_poll_timeout(timers, now + 105000000) == 0 && ++polls < 20);
+    EXPECT(beats == (kind == TW_PERIOD_BURST ? 10 : 1));
+    GETS(OK, tw_loop_deadline(timers, key, &deadline));
+    bool from_now = kind == TW_PERIOD_DELAY || kind == TW_PERIOD_PAUSE;
+    EXPECT(deadline == now + (from_now ? 115000000 : 110000000));
+    GETS(OK, tw_loop_cancel(timers, key, &data));
+    EXPECT(data == &beats);
+  }
+  GETS(OPTION, tw_loop_schedule_periodic(timers, 0, 0, 0, TW_PERIOD_SKIP, NULL, NULL));
+  GETS(OPTION, tw_loop_schedule_periodic(timers, 0, 0, 0, TW_PERIOD_PAUSE, NULL, NULL));
+  GETS(OPTION, tw_loop_schedule_periodic(timers, 0, 0, 1, 4, NULL, NULL));
+  GETS(OPTION, tw_loop_schedule_periodic(timers, 0, 0, 1, -1, NULL, NULL));
   GETS(OK, tw_loop_free(timers));
-
-  GETS(OK, tw_timer_new(&options, beat_of_worker, &engine, &engine.timer));
-  GETS(OK, tw_timer_schedule(engine.timer, 0, &on_worker, NULL));
-  while (atomic_load(&on_worker.beats) <= 20) nanosleep(&pause, NULL);
-  EXPECT(on_worker.shortest < 2000000); // ticks of 1 ms: one period that is rounded up is 2 ms
-  GETS(OK, tw_timer_free(engine.timer));
 }
 
-int main(void) {
+// Periodic timers that other threads cancel: one cancel is enough, and after the wait the memory may go.
+struct watch {
+  tw_timer *timer;
+  tw_remote *remote;
+};
+
+struct beat {
+  atomic_int count;
+};
+
+static void beat_of_engine(void *ctx, const tw_expired *expired) {
+  struct watch *watch = ctx;
+  struct beat *beat = expired->data;
+  if (watch->timer) GETS(IN_CALLBACK, tw_timer_wait(watch->timer, expired->key, UINT64_MAX));
+  if (watch->remote) GETS(IN_CALLBACK, tw_remote_wait(watch->remote, expired->key, UINT64_MAX));
+  // The thread that waits for this cancels now: what comes next must find the memory yet.
+  int count = atomic_fetch_add(&beat->count, 1) + 1;
+  for (int i = 0; i < 20; i++) sched_yield();
+  EXPECT(atomic_load(&beat->count) == count);
+}
+
+static void cancel_on_an_engine(int rounds) {
+  tw_options options = {.shards = 2, .unpinned = 1, .tick_ns = 10000};
+  struct watch watch = {0};
+  tw_stats stats;
+  GETS(OK, tw_timer_new(&options, beat_of_engine, &watch, &watch.timer));
+  for (int i = 0; i < rounds; i++) {
+    struct beat *beat = calloc(1, sizeof *beat);
+    tw_key key;
+    void *data = NULL;
+    GETS(OK, tw_timer_schedule_periodic(watch.timer, 0, 20000, i % 4, beat, &key));
+    GETS(PENDING, tw_timer_wait(watch.timer, key, 0));
+    while (atomic_load(&beat->count) < i % 5) sched_yield();
+    GETS(OK, tw_timer_cancel(watch.timer, key, &data));
+    EXPECT(data == beat);
+    GETS(OK, tw_timer_wait(watch.timer, key, UINT64_MAX));
+    free(beat); // valgrind and AddressSanitizer tell of a call that comes yet
+  }
+  EXPECT(tw_timer_pending(watch.timer) == 0);
+  GETS(OK, tw_timer_stats(watch.timer, &stats));
+  EXPECT(stats.cancelled == (uint64_t)rounds && stats.pending == 0 && stats.fired > 0);
+  GETS(OK, tw_timer_free(watch.timer));
+}
+
+// The same on a loop that a thread of its own polls.
+struct polling {
+  tw_loop *timers;
+  struct watch *watch;
+  atomic_bool over;
+};
+
+static void *poll_until_over(void *arg) {
+  struct polling *polling = arg;
+  while (!atomic_load(&polling->over)) {
+    GETS(OK, tw_loop_poll(polling->timers, tw_now(), beat_of_engine, polling->watch, NULL));
+    sched_yield();
+  }
+  return NULL;
+}
+
+static void cancel_on_a_loop(int rounds) {
+  tw_options options = {.tick_ns = 10000};
+  struct watch watch = {0};
+  struct polling polling = {.watch = &watch};
+  uint64_t deadline;
+  pthread_t thread;
+  GETS(OK, tw_loop_new_with_remotes(&options, NULL, NULL, &polling.timers));
+  GETS(OK, tw_remote_new(polling.timers, &watch.remote));
+  EXPECT(!pthread_create(&thread, NULL, poll_until_over, &polling));
+  for (int i = 0; i < rounds; i++) {
+    struct beat *beat = calloc(1, sizeof *beat);
+    tw_key key;
+    GETS(OK, tw_remote_schedule_periodic(watch.remote, 0, 20000, i % 4, beat, &key));
+    while (atomic_load(&beat->count) < i % 3) sched_yield();
+    GETS(OK, tw_remote_cancel(watch.remote, key, NULL));
+    GETS(OK, tw_remote_wait(watch.remote, key, UINT64_MAX));
+    free(beat);
+  }
+  struct beat late = {0};
+  tw_key key;
+  GETS(OK, tw_remote_schedule_at(watch.remote, tw_now() + SECOND, &late, &key));
+  GETS(OK, tw_remote_deadline(watch.remote, key, &deadline));
+  GETS(OK, tw_remote_reschedule_at(watch.remote, key, deadline + SECOND));
+  GETS(PENDING, tw_remote_wait(watch.remote, key, 0));
+  GETS(OK, tw_remote_reschedule_at(watch.remote, key, 0)); // passed: due at once
+  while (atomic_load(&late.count) == 0) sched_yield();
+  GETS(GONE, tw_remote_deadline(watch.remote, key, &deadline));
+  GETS(OK, tw_remote_wait(watch.remote, key, UINT64_MAX));
+  atomic_store(&polling.over, true);
+  EXPECT(!pthread_join(thread, NULL));
+  EXPECT(tw_loop_pending(polling.timers) == 0);
+  GETS(OK, tw_loop_free(polling.timers));
+  tw_remote_free(watch.remote);
+}
+
+// One-shot timers on an engine: the cancel comes before, while and after the callback runs.
+static void slow(void *ctx, const tw_expired *expired) {
+  struct request *request = expired->data;
+  (void)ctx;
+  struct timespec pause = {.tv_nsec = 5000000};
+  request->answers++;
+  nanosleep(&pause, NULL);
+  request->answers++;
+}
+
+static void waits(void) {
+  tw_options options = {.shards = 1, .unpinned = 1};
+  tw_timer *timer;
+  tw_key key;
+  int timed_out = 0;
+  GETS(OK, tw_timer_new(&options, tw_call, NULL, &timer));
+  for (int i = 0; i < 20; i++) {
+    struct request *request = calloc(1, sizeof *request);
+    struct timespec pause = {.tv_nsec = i * 500000};
+    request->fire = slow;
+    GETS(OK, tw_timer_schedule_at(timer, tw_now() + 1000000, request, &request->key));
+    key = request->key;
+    nanosleep(&pause, NULL);
+    tw_error lost = tw_timer_cancel(timer, key, NULL);
+    timed_out += tw_timer_wait(timer, key, 1000) == TW_ERROR_TIMED_OUT;
+    GETS(OK, tw_timer_wait(timer, key, UINT64_MAX));
+    EXPECT(request->answers == (lost == TW_ERROR_OK ? 0 : 2));
+    free(request);
+  }
+  EXPECT(timed_out > 0);
+  GETS(OK, tw_timer_schedule(timer, 0, &(struct request){.fire = NULL}, &key)); // calls nothing
+  GETS(OK, tw_timer_schedule(timer, 60 * SECOND, &numbers[7], &key));
+  GETS(OK, tw_timer_reschedule_at(timer, key, tw_now() + 90 * SECOND));
+  GETS(PENDING, tw_timer_wait(timer, key, 0));
+  GETS(OK, tw_timer_stop(timer, NULL, NULL));
+  GETS(OK, tw_timer_wait(timer, key, 0));
+  GETS(GONE, tw_timer_reschedule_at(timer, key, 0));
+  GETS(OK, tw_timer_free(timer));
+}
+
+int main(int words, char **word) {
+  int rounds = words > 1 ? atoi(word[1]) : 1500;
   tw_options three = {.max_pending = 3};
   tw_loop *alone, *shared, *other;
   EXPECT(strstr(tw_error_text(TW_ERROR_FULL), "max_pending") && tw_error_text(-5) && tw_now() <= tw_now());
+  EXPECT(strchr(tw_version(), '.'));
   GETS(OK, tw_loop_new(NULL, &other));
   GETS(OK, tw_loop_new(&three, &alone));
   GETS(OK, tw_loop_new_with_remotes(&three, NULL, NULL, &shared));
@@ -273,6 +516,13 @@ int main(void) {
   GETS(OK, tw_loop_free(other));
   remotes();
   workers();
-  beats();
+  more_of_loops();
+  GETS(OK, tw_loop_new(NULL, &other));
+  beats(other);
+  GETS(OK, tw_loop_new_with_remotes(NULL, NULL, NULL, &other));
+  beats(other);
+  waits();
+  cancel_on_an_engine(rounds);
+  cancel_on_a_loop(rounds);
   printf("all as expected\n");
 }

@@ -1,5 +1,5 @@
-//! Installs the C interface below `target`, compiles the examples and `interface.c` against it, and runs them: with
-//! each compiler that is here, under AddressSanitizer, and under valgrind.
+//! Installs the C interface below `target`, compiles the examples, `interface.c` and `wrapper.cpp` against it, and runs
+//! them: with each compiler that is here, under AddressSanitizer, and under valgrind.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-const PROGRAMS: [&str; 3] = [
+const PROGRAMS: [&str; 4] = [
     "tests/interface.c",
+    "tests/wrapper.cpp",
     "examples/remote.c",
     "examples/echo_server.c",
 ];
@@ -73,15 +74,20 @@ fn compile(compiler: &str, source: &str, options: &[&str], linked: &[String]) ->
     let program = installed().join(format!("{name}-{compiler}{}", options.concat()));
     let strict = [
         "-D_GNU_SOURCE",
-        "-std=c11",
         "-Wall",
         "-Wextra",
         "-Wconversion",
         "-Werror",
         "-g",
     ];
+    let (compiler, standard) = match compiler {
+        "gcc" if source.ends_with("cpp") => ("g++", "-std=c++17"),
+        "clang" if source.ends_with("cpp") => ("clang++", "-std=c++17"),
+        _ => (compiler, "-std=c11"),
+    };
     run(Command::new(compiler)
         .args(strict)
+        .arg(standard)
         .args(options)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source))
         .args(linked)
@@ -115,6 +121,11 @@ fn r#static() -> Vec<String> {
 
 /// Runs a compiled program, below `wrapper` if there is one, and judges what it does.
 fn judge(program: &Path, wrapper: &[&str]) {
+    judge_with(program, wrapper, &[]);
+}
+
+/// Like [`judge`], with arguments for the programs of `tests`.
+fn judge_with(program: &Path, wrapper: &[&str], arguments: &[&str]) {
     let mut words: Vec<&OsStr> = wrapper.iter().map(OsStr::new).collect();
     words.push(program.as_os_str());
     let mut command = Command::new(words[0]);
@@ -127,8 +138,12 @@ fn judge(program: &Path, wrapper: &[&str]) {
         let said = run(&mut command);
         let order = "cancelled: after a minute\nafter 20 ms, in time\nafter 40 ms, in time\n";
         assert_eq!(said, format!("{order}1 pending\nthe loop is gone\n"));
+    } else if name.starts_with("libuv") {
+        let said = run(&mut command);
+        assert_eq!(said, "tick\ntick\ntick\ntimeout of slow\n");
     } else {
-        assert_eq!(run(&mut command), "all as expected\n");
+        let said = run(command.args(arguments));
+        assert_eq!(said, "all as expected\n");
     }
 }
 
@@ -181,6 +196,42 @@ fn programs_run_with_each_compiler() {
 }
 
 #[test]
+fn timers_run_inside_of_a_libuv_loop() {
+    let tools = ["make", "pkg-config", "gcc"];
+    let has_libuv = || {
+        let found = Command::new("pkg-config").arg("libuv").status();
+        found.is_ok_and(|status| status.success())
+    };
+    if !tools.iter().all(|tool| is_here(tool)) || !has_libuv() {
+        println!("skipped: there is no libuv here");
+        return;
+    }
+    let told = run(Command::new("pkg-config").args(["--cflags", "--libs", "libuv"]));
+    let linked = shared().into_iter();
+    let linked: Vec<_> = linked
+        .chain(told.split_whitespace().map(String::from))
+        .collect();
+    let source = "examples/libuv.c";
+    judge(&compile("gcc", source, &["-O2"], &linked), &[]);
+}
+
+/// A candidate's name is its own; a release's is that of its major version.
+#[test]
+fn the_shared_library_names_its_version() {
+    if !["make", "readelf"].iter().all(|tool| is_here(tool)) {
+        return;
+    }
+    let library = installed().join("usr/lib/libtickwheel.so");
+    let said = run(Command::new("readelf").arg("-d").arg(library));
+    let version = match env!("CARGO_PKG_VERSION_PRE") {
+        "" => env!("CARGO_PKG_VERSION_MAJOR"),
+        _ => env!("CARGO_PKG_VERSION"),
+    };
+    let soname = format!("[libtickwheel.so.{version}]");
+    assert!(said.contains(&soname), "{said}");
+}
+
+#[test]
 fn programs_run_under_address_sanitizer() {
     if !["make", "gcc"].iter().all(|tool| is_here(tool)) {
         return;
@@ -204,7 +255,8 @@ fn programs_run_under_valgrind() {
     ];
     let strict = [&["valgrind", "-q", "--error-exitcode=9"], &leaks[..]].concat();
     for source in PROGRAMS {
-        judge(&compile("gcc", source, &["-O1"], &r#static()), &strict);
+        let program = compile("gcc", source, &["-O1"], &r#static());
+        judge_with(&program, &strict, &["30"]);
     }
 }
 
@@ -223,8 +275,11 @@ fn the_header_is_cpp_as_well() {
         "-Werror",
         "-fsyntax-only",
     ]);
-    run(compiler
-        .arg("-include")
-        .arg(include.join("tickwheel.h"))
-        .args(["-x", "c++", "/dev/null"]));
+    for header in ["tickwheel.h", "tickwheel.hpp"] {
+        run(Command::new(compiler.get_program())
+            .args(compiler.get_args())
+            .arg("-include")
+            .arg(include.join(header))
+            .args(["-x", "c++", "/dev/null"]));
+    }
 }
