@@ -78,7 +78,7 @@ use crate::engine::{RuntimeSleep, cooperate};
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tickwheel::When;
+use tickwheel::{Time, When};
 
 /// Errors, as in tokio.
 pub mod error {
@@ -89,8 +89,25 @@ pub mod error {
 const MISSED: Duration = Duration::from_millis(5);
 
 /// Waits until `duration` has passed. It has no slack: it ends in the tick of a millisecond after its time.
+///
+/// A deadline beyond the end of time never comes, on a clock that stands as on the machine's: time ends 584 years after
+/// its origin.
 pub fn sleep(duration: Duration) -> Sleep {
-    sleep_until(Instant::now().far_add(duration))
+    let (deadline, when) = after(Instant::now(), duration);
+    Sleep {
+        sleep: RuntimeSleep::new(when),
+        deadline,
+    }
+}
+
+/// Returns the point `duration` after another one, and when a timer for it is due.
+///
+/// Beyond all instants that is never, on every clock, and the point is one that no program lives to see.
+fn after(start: Instant, duration: Duration) -> (Instant, When) {
+    match start.checked_add(duration) {
+        Some(point) => (point, point.into()),
+        None => (start.far_add(duration), Time::MAX.into()),
+    }
 }
 
 /// Waits until `deadline`.
@@ -212,18 +229,17 @@ impl Interval {
         let late = now - due;
         // Its owner allows it to be as late as its slack.
         let missed = late > MISSED.saturating_add(self.slack);
-        let next = match self.behavior {
-            MissedTickBehavior::Delay if missed => now.far_add(self.period),
+        let (next, when) = match self.behavior {
+            MissedTickBehavior::Delay if missed => after(now, self.period),
             MissedTickBehavior::Skip if missed => {
                 let over = late.as_nanos() % self.period.as_nanos();
                 // What has passed since `due` has fewer nanoseconds than a `u64`.
-                now.far_add(self.period - Duration::from_nanos(over as u64))
+                after(now, self.period - Duration::from_nanos(over as u64))
             }
-            _ => due.far_add(self.period),
+            _ => after(due, self.period),
         };
         self.sleep.deadline = next;
-        let when = When::from(next).with_slack(self.slack);
-        self.sleep.sleep.reset(when);
+        self.sleep.sleep.reset(when.with_slack(self.slack));
         Poll::Ready(due)
     }
 
@@ -239,7 +255,9 @@ impl Interval {
 
     /// Ticks after `after`.
     pub fn reset_after(&mut self, after: Duration) {
-        self.reset_at(Instant::now().far_add(after));
+        let (deadline, when) = self::after(Instant::now(), after);
+        self.sleep.deadline = deadline;
+        self.sleep.sleep.reset(when);
     }
 
     /// Ticks at `deadline`.

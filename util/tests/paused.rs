@@ -375,3 +375,102 @@ fn the_readme_and_the_guide_show_a_test_of_this_file() {
         assert!(this.contains(shown.trim()), "not in this file:\n{shown}");
     }
 }
+
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// Everything that waits for `duration`, polled once.
+fn assert_waits(duration: Duration) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let what = format!("{duration:?} at {:?}", Instant::now());
+    assert!(pin!(sleep(duration)).poll(&mut cx).is_pending(), "{what}");
+    let mut again = pin!(sleep(HOUR));
+    if let Some(end) = Instant::now().checked_add(duration) {
+        again.as_mut().reset(end);
+        assert!(again.poll(&mut cx).is_pending(), "{what}");
+        assert!(pin!(sleep_until(end)).poll(&mut cx).is_pending(), "{what}");
+    }
+    let late = pin!(timeout(duration, pending::<()>()));
+    assert!(late.poll(&mut cx).is_pending(), "{what}");
+    let mut beat = interval(duration);
+    beat.reset();
+    assert!(beat.poll_tick(&mut cx).is_pending(), "{what}");
+    let mut queue = DelayQueue::new();
+    queue.insert((), duration);
+    assert!(queue.poll_expired(&mut cx).is_pending(), "{what}");
+}
+
+/// Sleeps and ticks without an end, beside a time that comes: 40 years later each.
+async fn assert_no_end() {
+    let limit = 40 * YEAR;
+    assert!(timeout(limit, sleep(Duration::MAX)).await.is_err());
+    let mut beat = interval(Duration::MAX);
+    beat.tick().await;
+    assert!(timeout(limit, beat.tick()).await.is_err());
+    beat.reset();
+    assert!(timeout(limit, beat.tick()).await.is_err());
+}
+
+/// Time ends after 584 years; tokio's goes on.
+async fn end_of_time() {
+    // It does not jump there, or anywhere: these wait for ever.
+    for far in [600 * YEAR, 30_000 * YEAR, Duration::MAX] {
+        assert_waits(far);
+        let before = Instant::now();
+        let task = tokio::spawn(async move { sleep(far).await });
+        sleep(SEC).await;
+        assert_eq!(before.elapsed(), SEC);
+        assert!(!task.is_finished());
+        task.abort();
+    }
+    assert_no_end().await;
+    advance(380 * YEAR).await;
+    let before = Instant::now();
+    sleep(MS).await;
+    assert_eq!(before.elapsed(), MS, "it goes on");
+    for n in [85, 1, 100, 10_000, 30_000] {
+        advance(n * YEAR).await;
+        for wait in [MS, HOUR, 600 * YEAR, Duration::MAX] {
+            assert_waits(wait);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_end_of_time_everything_waits() {
+    end_of_time().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_time_may_come_before_the_first_sleep() {
+    advance(585 * YEAR).await;
+    assert_waits(MS);
+    advance(30_000 * YEAR).await;
+    assert_waits(Duration::MAX);
+}
+
+#[tokio::test]
+async fn the_end_of_time_may_come_after_a_pause() {
+    sleep(MS).await;
+    pause();
+    end_of_time().await;
+}
+
+#[test]
+fn a_test_clock_has_the_same_end_of_time() {
+    test::run(async {
+        for far in [600 * YEAR, Duration::MAX] {
+            assert_waits(far);
+            let before = Instant::now();
+            let mut far = pin!(sleep(far));
+            let polled = poll_fn(|cx| Poll::Ready(far.as_mut().poll(cx))).await;
+            assert!(polled.is_pending());
+            sleep(SEC).await;
+            assert_eq!(before.elapsed(), SEC);
+        }
+        assert_no_end().await;
+        for n in [380, 85, 30_000] {
+            advance(n * YEAR).await;
+        }
+        assert_waits(MS);
+    });
+}

@@ -110,7 +110,8 @@ impl Instant {
     pub(super) fn far_add(self, duration: Duration) -> Self {
         // `Instant` has no greatest value.
         const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
-        self.checked_add(duration).unwrap_or(self + FAR)
+        let far = self.checked_add(duration).or_else(|| self.checked_add(FAR));
+        far.unwrap_or(self)
     }
 }
 

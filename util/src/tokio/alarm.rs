@@ -2,8 +2,9 @@
 
 use crate::driving::Alarm;
 use std::io;
+#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 #[cfg(target_os = "linux")]
 use {
@@ -12,7 +13,7 @@ use {
     ::tokio::runtime::{Handle, RuntimeFlavor},
     std::os::fd::{AsRawFd, OwnedFd, RawFd},
     std::sync::Arc,
-    std::task::Wake,
+    std::task::{Wake, Waker},
 };
 
 /// Goes off by a timer of the kernel.

@@ -45,9 +45,12 @@ impl TokioClock {
     }
 }
 
-/// Returns where the tick begins that `time` lies in or before.
+/// Returns where the tick begins that `time` lies in or before; the end of time, if it lies in the last one.
 fn next_tick(time: Time) -> Time {
-    Time::from_nanos(time.as_nanos().next_multiple_of(TICK.as_nanos() as u64))
+    let tick = time
+        .as_nanos()
+        .checked_next_multiple_of(TICK.as_nanos() as u64);
+    tick.map_or(Time::MAX, Time::from_nanos)
 }
 
 impl Clock for TokioClock {
