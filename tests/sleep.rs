@@ -32,7 +32,7 @@ fn sleep_through(timer: &mut impl LoopTimer<Payload = Duration>) -> (Vec<Expired
     let (mut now, mut fired, mut sleeps) = (Time::ZERO, Vec::new(), 0);
     while let Some(sleep) = timer.poll_timeout(now) {
         sleeps += 1;
-        now = now + sleep;
+        now += sleep;
         assert!(!timer.poll(now, |expired| fired.push(expired)).more);
         assert!(
             fired

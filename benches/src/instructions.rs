@@ -292,7 +292,7 @@ fn rounds<L>(
     let mut now = Time::ZERO;
     (0..RESIDENTS).for_each(|_| schedule(&mut timer, now));
     for _ in 0..times {
-        now = now + Duration::from_nanos(100);
+        now += Duration::from_nanos(100);
         black_box(poll(&mut timer, now));
     }
 }
@@ -310,7 +310,7 @@ fn timeouts(times: usize, has_remote: bool) {
     }
     let mut now = Time::ZERO;
     for _ in 0..times {
-        now = now + Duration::from_nanos(100);
+        now += Duration::from_nanos(100);
         black_box(timer.poll_timeout(now));
         black_box(timer.poll(now, |_| unreachable!("nothing is due")));
     }

@@ -24,8 +24,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, Clock, DurationHistogram, Expired, Key, MissedTicks, MonotonicClock,
-    Period, Pinning, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, ShardStats, StartError,
+    Budget, BuildError, DurationHistogram, Expired, Key, MissedTicks, MonotonicClock, Period,
+    Pinning, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, ShardStats, StartError,
     StopError, WaitError,
 };
 

@@ -15,7 +15,7 @@
 mod anchor;
 mod spin;
 
-use crate::time::{Clock, MonotonicClock, Time};
+use crate::time::{MonotonicClock, Time};
 use anchor::{Anchor, Calibration, Source};
 use std::cell::Cell;
 use std::sync::OnceLock;

@@ -131,7 +131,7 @@ fn no_timeout_sleeps_while_there_is_housekeeping() {
         let (mut now, mut more, mut rounds) = (NOW, false, 0);
         while let Some(timeout) = timer.poll_timeout(now) {
             assert!(!more || timeout.is_zero(), "{} pending", timer.pending());
-            now = now + timeout;
+            now += timeout;
             more = timer.poll(now, |_| ()).more;
             rounds += 1;
         }

@@ -29,7 +29,7 @@ fn allocates_nothing_in_a_steady_state<L: LoopTimer<Payload = u64>>(
                 *key = arm(&mut timer, now);
             }
             if round % 64 == 0 {
-                now = now + Duration::from_millis(3);
+                now += Duration::from_millis(3);
                 fired += timer.poll(now, |_| ()).fired;
             }
         }
@@ -95,7 +95,7 @@ fn entries_go_when_the_timers_end() {
             assert!(keys.iter().all(|key| timer.cancel(*key).won()));
             timer.set_budget(Budget::new().fire(1));
         } else {
-            now = now + Duration::from_secs(3700);
+            now += Duration::from_secs(3700);
         }
         while timer.poll(now, |_| ()).more {}
         assert!(timer.is_empty() && timer.next_deadline().is_none());
@@ -148,7 +148,7 @@ fn a_burst_after_as_many_timers_fires_without_an_allocation() {
             let delay = Duration::from_millis(100 + n % ticks);
             timer.schedule(now, delay, n).unwrap();
         }
-        now = now + Duration::from_secs(1);
+        now += Duration::from_secs(1);
         let before = allocations();
         while timer.poll(now, |_| ()).more {}
         allocations() - before

@@ -15,8 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Clock, EventLoopTimer, FixedTimer, Key, LocalTimer, MonotonicClock, Remote, Settings,
-    SpinClock, Time,
+    EventLoopTimer, FixedTimer, Key, LocalTimer, MonotonicClock, Remote, Settings, SpinClock, Time,
 };
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::coop::unconstrained;
@@ -84,7 +83,7 @@ macro_rules! own_peer {
 
         impl LoopPeer for $peer {
             fn advance_and_collect(&mut self, by: Duration) -> usize {
-                self.now = self.now + by;
+                self.now += by;
                 let mut fired = 0;
                 for expired in self.timer.expired(self.now) {
                     black_box(expired.payload);
@@ -136,7 +135,7 @@ macro_rules! own_peer {
             }
 
             fn advance(&mut self, by: Duration) -> usize {
-                self.now = self.now + by;
+                self.now += by;
                 let mut fired = 0;
                 loop {
                     let polled = self.timer.poll(self.now, |expired| {
@@ -210,7 +209,7 @@ impl LocalPeer for FixedPeer {
     }
 
     fn advance(&mut self, by: Duration) -> usize {
-        self.now = self.now + by;
+        self.now += by;
         let polled = self.timer.poll(self.now, |expired| {
             black_box(expired.payload);
         });
@@ -220,7 +219,7 @@ impl LocalPeer for FixedPeer {
 
 impl LoopPeer for FixedPeer {
     fn advance_and_collect(&mut self, by: Duration) -> usize {
-        self.now = self.now + by;
+        self.now += by;
         let mut fired = 0;
         for expired in self.timer.expired(self.now) {
             black_box(expired.payload);

@@ -2,7 +2,7 @@
 
 use super::anchor::Anchor;
 use super::{CALIBRATION, QuickClock};
-use crate::time::{Clock, MonotonicClock, Time};
+use crate::time::{MonotonicClock, Time};
 use std::cell::Cell;
 
 /// The machine's clock for a loop that spins: each reading is a real one, at most 4 microseconds old.
