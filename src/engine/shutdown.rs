@@ -29,7 +29,8 @@ pub enum Shutdown {
     /// periodic timer fires once, even if it is moved meanwhile, and its next period is returned.
     FireAll,
     /// They fire when they are due, until this time by the engine's clock or until none is left; then the rest is
-    /// returned. An engine that its caller turns fires what is due at the moment of the call.
+    /// returned. An engine that its caller turns fires what is due at the moment of the call. A periodic timer is not
+    /// waited for: the call that runs is its last one, and it is returned with the rest.
     Drain {
         /// When to give up. Workers look at the clock before each turn: what has not fired when it has come is returned,
         /// even if it was due a moment before; and a turn that has begun goes on, to

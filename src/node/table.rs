@@ -385,10 +385,27 @@ impl<T> Table<T> {
     ///
     /// Nodes armed by producers that are about to be refused are given as well; those producers
     /// then lose the race for their own node and report the timer as accepted.
-    pub(crate) fn return_all(&self, cache: &ThreadCache, mut take: impl FnMut(Fired<T>)) {
+    pub(crate) fn return_all(&self, cache: &ThreadCache, take: impl FnMut(Fired<T>)) {
+        self.return_each(cache, |_| true, take);
+    }
+
+    /// Ends every living periodic timer and gives it to `take`, while others may be accepted.
+    pub(crate) fn return_periodic(&self, cache: &ThreadCache, take: impl FnMut(Fired<T>)) {
+        // ORDERING: Relaxed: a thread that is about to write it has yet to arm its timer.
+        if self.periodic.load(Ordering::Relaxed) {
+            self.return_each(cache, State::is_periodic, take);
+        }
+    }
+
+    fn return_each(
+        &self,
+        cache: &ThreadCache,
+        is_wanted: impl Fn(State) -> bool,
+        mut take: impl FnMut(Fired<T>),
+    ) {
         self.nodes.for_each(self.depot.end(), |index, node| {
             let state = node.state.load();
-            if !state.is_live() {
+            if !state.is_live() || !is_wanted(state) {
                 return;
             }
             let ending = node.state.end(state.generation(), Phase::Returned);

@@ -195,6 +195,12 @@ impl<T> ShardHandle<T> {
         }
     }
 
+    /// Counts a timer that the owner has returned, and gives its permit back.
+    pub(super) fn count_returned(&self) {
+        self.counters.returned.add(1);
+        self.release_permit();
+    }
+
     /// Returns the sum of one counter over all threads. O(threads).
     fn threads_sum(&self, counter: impl Fn(&ThreadState) -> u64) -> u64 {
         let mut sum = 0u64;

@@ -439,8 +439,7 @@ impl<T> Owner<T> {
         handle
             .table
             .return_all(&handle.of_owner().thread.cache, |returned| {
-                handle.counters.returned.add(1);
-                handle.release_permit();
+                handle.count_returned();
                 take(returned);
             });
         self.driver.clear();
@@ -449,6 +448,17 @@ impl<T> Owner<T> {
         self.report();
         // The wheel goes with the owner, and the nodes stay with the handle.
         self.handle.counters.wheel_bytes.set(0);
+    }
+
+    /// Returns the periodic timers that have not ended, between two turns: a drain does not wait for them.
+    pub(crate) fn return_periodic(&mut self, mut take: impl FnMut(Fired<T>)) {
+        let handle = &self.handle;
+        handle
+            .table
+            .return_periodic(&handle.of_owner().thread.cache, |returned| {
+                handle.count_returned();
+                take(returned);
+            });
     }
 
     /// Publishes what the shard holds.

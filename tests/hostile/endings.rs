@@ -1,7 +1,9 @@
 //! How engines end: modes, time limits, and drops that wait for nobody.
 
 use crate::support::breakable::Breakable;
-use crate::support::setup::{HOUR, ms, recording, reflexive, secs, set_of, sorted, wait_until};
+use crate::support::setup::{
+    HOUR, ms, recording, reflexive, secs, set_of, sorted, stress, wait_until,
+};
 use crate::{DRIVES, arm, one_shard};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, channel};
@@ -279,6 +281,108 @@ fn an_engine_turned_by_hand_drains_what_is_due() {
         sorted(rest.iter().map(|it| it.payload)),
         (5..10).collect::<Vec<_>>()
     );
+}
+
+/// Two ways to repeat, and each with its next call soon and far away.
+fn periods() -> [(Duration, Period); 4] {
+    let rate = |every| Period::fixed_rate(every, MissedTicks::Burst);
+    let delay = |pause| Period::fixed_delay(pause);
+    [
+        (Duration::ZERO, rate(ms(1))),
+        (HOUR, rate(HOUR)),
+        (ms(1), delay(ms(1))),
+        (HOUR, delay(ms(1))),
+    ]
+}
+
+/// However the shard is turned, beside timers that fire once.
+#[test]
+fn a_drain_waits_for_no_periodic_timer() {
+    let by_driver = |timer: &Timer<u64>| timer.drive_shard(0).ok();
+    let by_worker = |_: &Timer<u64>| None;
+    type Driver = fn(&Timer<u64>) -> Option<tickwheel::DrivenShard<u64>>;
+    let ways: [(Drive, Driver); 3] = [
+        (Drive::Workers, by_worker),
+        (Drive::Workers, by_driver),
+        (Drive::Manual, by_worker),
+    ];
+    for (way, (drive, driver)) in ways.into_iter().enumerate() {
+        for once in [0, 3] {
+            let (timer, fired) = recording(one_shard().drive(drive).max_pending(100));
+            let driven = driver(&timer);
+            for (id, (first, period)) in periods().into_iter().enumerate() {
+                timer
+                    .schedule_periodic(first, period, 100 + id as u64)
+                    .unwrap();
+            }
+            (0..once).for_each(|id| arm(&timer, ms(id * 20), id));
+            if drive == Drive::Manual {
+                std::thread::sleep(ms(60));
+            }
+            let mode = Shutdown::Drain { until: Time::MAX };
+            let rest = timer.shutdown(mode, secs(20)).unwrap();
+            let returned = sorted(rest.iter().map(|it| it.payload));
+            assert_eq!(returned, [100, 101, 102, 103], "way {way}");
+            let ids = fired.ids();
+            let fired_once = ids.iter().filter(|id| **id < 100).copied();
+            assert_eq!(sorted(fired_once), (0..once).collect::<Vec<_>>());
+            assert!(!ids.contains(&101) && !ids.contains(&103), "{ids:?}");
+            let shard = timer.stats().shards.remove(0);
+            assert_eq!((shard.returned, shard.pending), (4, 0));
+            assert_eq!(shard.scheduled, shard.fired + shard.returned);
+            drop(driven);
+        }
+    }
+}
+
+/// The call that runs is the last one. A cancel that comes meanwhile is as good as ever.
+#[test]
+fn a_drain_lets_the_call_of_a_periodic_timer_end() {
+    for cancels in [false, true] {
+        let (running, runs) = channel();
+        let (let_go, gate) = channel::<()>();
+        let gate = Mutex::new(gate);
+        let timer = one_shard()
+            .build_with(move |expired: Expired<u64>| {
+                running.send(expired.payload).unwrap();
+                let _ = gate.lock().unwrap().recv();
+            })
+            .unwrap();
+        let period = Period::fixed_rate(ms(1), MissedTicks::Burst);
+        let key = timer.schedule_periodic(ms(1), period, 7).unwrap();
+        assert_eq!(runs.recv_timeout(secs(20)), Ok(7));
+        let mode = Shutdown::Drain { until: Time::MAX };
+        let cut_short = timer.shutdown(mode, ms(20));
+        assert_eq!(cut_short, Err(StopError::TimedOut { shards: 1 }));
+        let won = cancels && timer.cancel(key).won();
+        drop(let_go);
+        let rest = timer.shutdown(mode, secs(20)).unwrap();
+        assert_eq!(won, cancels);
+        assert_eq!(rest.len(), usize::from(!cancels));
+        assert_eq!(runs.try_iter().count(), 0, "no further call");
+        assert_eq!(timer.pending(), 0);
+    }
+}
+
+/// Threads go on scheduling until they are refused: what each of them was granted is fired or returned.
+#[test]
+fn periodic_timers_that_are_scheduled_beside_a_drain_do_not_keep_it_open() {
+    for _ in 0..stress(20) {
+        let timer = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
+        let (rest, accepted) = std::thread::scope(|scope| {
+            let schedule = || {
+                let period = Period::fixed_rate(ms(2), MissedTicks::Skip);
+                let granted = |n: &u64| timer.schedule_periodic(ms(2), period, *n).is_ok();
+                (0..100_000).take_while(granted).count()
+            };
+            let threads = [(); 2].map(|()| scope.spawn(schedule));
+            wait_until("some are pending", || timer.pending() > 50);
+            let mode = Shutdown::Drain { until: Time::MAX };
+            let rest = timer.shutdown(mode, secs(60)).unwrap();
+            (rest, threads.map(|thread| thread.join().unwrap()))
+        });
+        assert_eq!(rest.len(), accepted.iter().sum::<usize>());
+    }
 }
 
 /// The stricter of the two modes counts, also for a shard that is at its end already.

@@ -117,10 +117,24 @@ impl<T> ShardWorker<T> {
         }
     }
 
+    /// Ends the periodic timers of an engine that drains, because they would keep it from its end. A thread may still be
+    /// about to schedule one, so they are looked for again when more timers have been scheduled. A call counts as one.
+    pub(super) fn end_periodic(&mut self, inner: &Inner<T>) {
+        let scheduled = Some(self.owner.handle.sums().scheduled);
+        if self.periodic_ended_at == scheduled {
+            return;
+        }
+        self.periodic_ended_at = scheduled;
+        let unfired = &mut self.unfired;
+        self.owner.return_periodic(|it| {
+            unfired.push(Unfired::new(it.payload, it.key, it.deadline, &inner.rate));
+        });
+    }
+
     /// Closes the shard, drops the handler, and returns the timers that have not ended.
     pub(super) fn into_unfired(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         self.drop_wake_batch();
-        let mut unfired = Vec::new();
+        let mut unfired = std::mem::take(&mut self.unfired);
         let closed = contain::call(|| {
             self.owner.end(|it| {
                 unfired.push(Unfired::new(it.payload, it.key, it.deadline, &inner.rate));

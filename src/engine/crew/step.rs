@@ -37,8 +37,13 @@ pub(super) fn step<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, idle: IdleSt
     match phase {
         // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
         EnginePhase::Init | EnginePhase::Started => {}
-        EnginePhase::Draining if !is_drained(inner, shard) => {}
-        EnginePhase::Draining | EnginePhase::Firing | EnginePhase::Stopped => return Next::End,
+        EnginePhase::Draining => {
+            shard.end_periodic(inner);
+            if is_drained(inner, shard) {
+                return Next::End;
+            }
+        }
+        EnginePhase::Firing | EnginePhase::Stopped => return Next::End,
     }
     let standing = &inner.berths[shard.shard].standing;
     let idle_calls = standing.idle_calls();
