@@ -254,8 +254,8 @@ impl<T> DelayQueue<T> {
     ///
     /// # Errors
     ///
-    /// As a [`Sleep`]: if the engine takes no timer or is stopped. The items stay, the next call tries again, and
-    /// [`drain`](Self::drain) has them all.
+    /// As a [`Sleep`](tickwheel::Sleep): if the engine takes no timer or is stopped. The items stay, the next call tries
+    /// again, and [`drain`](Self::drain) has them all.
     pub async fn next_expired(&mut self) -> Option<Result<Expired<T>, SleepError>> {
         poll_fn(|cx| self.poll_expired(cx)).await
     }
