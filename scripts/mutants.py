@@ -2,7 +2,7 @@
 """Mutation testing: small changes of the library, of which a test must notice each.
 
     scripts/mutants.py                  everything; hours
-    scripts/mutants.py ROOM ...         the rooms of `src` (drive, node, ...), or one file of them (drive/log.rs)
+    scripts/mutants.py ROOM ...         the rooms of `src` (turn, node, ...), or one file of them (wheel/log.rs)
 
 cargo-mutants says what is changed. Built one by one its mutants take days, so a few programs have all of them: each
 function holds a changed copy of its body for some of its mutants, and an environment variable chooses one. A test

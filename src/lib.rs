@@ -118,13 +118,13 @@ mod texts;
 mod contain;
 
 // The part that one thread needs; without features nothing else is compiled.
-mod drive;
 mod local;
 mod loop_timer;
 mod settings;
 mod state;
 mod sync;
 mod time;
+mod turn;
 mod types;
 // Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! How the timers that a loop drives fire. `poll` and `poll_with` are made of [`Expirations`]: there is one way.
 
-use crate::drive::TurnState;
 use crate::time::Time;
+use crate::turn::TurnState;
 use crate::types::{Expired, Polled};
 
 /// A poll under way.

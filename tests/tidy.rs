@@ -122,7 +122,7 @@ const FLOORS: &[&[&str]] = &[
     &["inbox", "park", "time"],
     &["types"],
     &["settings", "state", "wheel"],
-    &["drive"],
+    &["turn"],
     &["loop_timer", "node"],
     &["local", "shard"],
     &["waiting"],
@@ -159,7 +159,7 @@ const BANNED: &[(&str, &str, &[&str])] = &[
         "none",
         &["std::thread", "Instant", "SystemTime", ".sleep("],
     ),
-    ("src/drive/", "none", &["std::", "core::time", "Instant"]),
+    ("src/turn/", "none", &["std::", "core::time", "Instant"]),
 ];
 
 /// How far above an atomic access its note may begin.

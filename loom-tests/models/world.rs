@@ -5,11 +5,11 @@
 //! that was lost is missing.
 
 use super::harness::{Bound, JoinHandle, Ledger, Payload, explore_as, name_of, spawn_with};
-use crate::drive::Fate;
 use crate::node::magazine::{CAPACITY, ThreadCache};
 use crate::node::moves::Rescheduled;
 use crate::node::table::{Armed, Table};
 use crate::state::Phase;
+use crate::turn::Fate;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -6,11 +6,11 @@
 use super::node::drop_payload;
 use super::queue::Queue;
 use super::table::Table;
-use crate::drive::TurnState;
 use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
 use crate::settings::Settings;
 use crate::state::Phase;
 use crate::time::{MonotonicNow, Time, whole_ms};
+use crate::turn::TurnState;
 use crate::types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, Reschedule, ScheduleError, Unfired,
 };

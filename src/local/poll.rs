@@ -241,7 +241,7 @@ impl<T> Steps for LocalTimer<T> {
         self.driver.end_turn(fired);
         let sweeping = self
             .driver
-            .keep_bounded(&mut self.table, false, self.budget.sweep);
+            .keep_bounded(&self.table, false, self.budget.sweep);
         let more = more || sweeping;
         if more {
             self.driver.resume();

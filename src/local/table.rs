@@ -6,13 +6,13 @@
 //! does no harm.
 
 use super::node::Node;
-use crate::drive::{Fate, TimerStore};
 use crate::state::{Phase, State, generation_seed};
 use crate::sync::boxed::Place;
 use crate::sync::prefetch::prefetch;
 use crate::time::{Deadline, Repeat, Time};
+use crate::turn::{Fate, TimerStore};
 use crate::types::{Key, ScheduleError, ScheduleErrorKind};
-use crate::wheel::Entry;
+use crate::wheel::{Entry, Records};
 use alloc::vec::Vec;
 
 /// The end of the free list.
@@ -385,9 +385,7 @@ impl<T> Table<T> {
     }
 }
 
-impl<T> TimerStore for Table<T> {
-    type Fired = Due<T>;
-
+impl<T> Records for Table<T> {
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
         self.nodes
@@ -401,6 +399,14 @@ impl<T> TimerStore for Table<T> {
             prefetch(node);
         }
     }
+
+    fn pending(&self) -> u64 {
+        self.pending as u64
+    }
+}
+
+impl<T> TimerStore for Table<T> {
+    type Fired = Due<T>;
 
     #[inline]
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
@@ -428,10 +434,6 @@ impl<T> TimerStore for Table<T> {
             key,
             deadline,
         })
-    }
-
-    fn pending(&self) -> u64 {
-        self.pending as u64
     }
 }
 

@@ -1,16 +1,16 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 
 use super::table::{Armed, Rescheduled, Table};
-use crate::drive::{Driver, ZOMBIES_PER_LOOK};
 use crate::settings::Settings;
 use crate::state::Phase;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, When, whole_ms,
 };
+use crate::turn::Driver;
 use crate::types::{
     Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Scheduled,
 };
-use crate::wheel::{Entry, no_memory};
+use crate::wheel::{Entry, Wheel, ZOMBIES_PER_LOOK, no_memory};
 use core::time::Duration;
 
 /// A timer of one thread: no atomics, no locks, and no clock of its own.
@@ -102,7 +102,7 @@ impl Settings {
         let mut timer = LocalTimer {
             rate: self.check()?,
             table: Table::new(self.max_pending),
-            driver: Driver::new(),
+            driver: Driver::new(Wheel::new()),
             budget: self.budget,
             slack: self.slack,
             zombies_since_check: 0,
@@ -414,7 +414,7 @@ impl<T> LocalTimer<T> {
     #[inline(never)]
     fn check_zombies(&mut self) {
         self.zombies_since_check = 0;
-        self.driver.look_at_zombies(&mut self.table);
+        self.driver.look_at_zombies(&self.table);
     }
 }
 

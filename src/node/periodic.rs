@@ -16,11 +16,11 @@ use super::periodic_state::Link;
 use super::record::{Node, NodePayload};
 use super::table::{Armed, Table};
 use crate::contain;
-use crate::drive::{Fate, Fired};
 use crate::state::{CLAIMED, Confirmed, Finished, MOVED, Phase, READING_PAYLOAD, State};
 use crate::sync::atomic::Ordering;
 use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
+use crate::turn::{Fate, Fired};
 
 /// The fate of a call that was about to begin.
 #[must_use]

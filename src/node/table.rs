@@ -3,11 +3,11 @@
 use super::magazine::{Depot, Nodes, ThreadCache};
 use super::record::{Node, NodePayload};
 use crate::contain;
-use crate::drive::{Fate, Fired};
 use crate::state::{CLAIMED, Ending, MOVED, MOVERS, Phase, State, generation_seed};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
+use crate::turn::{Fate, Fired};
 use crate::types::Key;
 
 /// A freshly armed timer.

@@ -29,10 +29,10 @@
 use super::magazine::{CAPACITY, Stack, ThreadCache};
 use super::record::Node;
 use super::table::Table;
-use crate::drive::ZOMBIE_FLOOR;
 use crate::sync::atomic::Ordering;
 use crate::sync::bounded;
 use crate::sync::piece::Piece;
+use crate::wheel::ZOMBIE_FLOOR;
 
 /// Kept free for any population: this many nodes or bytes, the smaller of the two, but about a region.
 const KEPT_NODES: u64 = 64 * 1024;

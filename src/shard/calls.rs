@@ -6,9 +6,9 @@
 
 use super::owner::Owner;
 use crate::contain;
-use crate::drive::{Fired, TurnState};
 use crate::node::periodic::Call;
 use crate::time::{TickRate, Time};
+use crate::turn::{Fired, TurnState};
 use crate::types::Expired;
 use crate::wheel::Entry;
 use std::time::Duration;

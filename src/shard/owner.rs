@@ -8,7 +8,6 @@
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
 use super::producer::unpack;
-use crate::drive::{Driver, Fired, TurnState, ZOMBIES_PER_LOOK, expect_many};
 use crate::inbox::Reader;
 use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
@@ -17,8 +16,9 @@ use crate::park::WakeState;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::references;
 use crate::time::Repeat;
+use crate::turn::{Driver, Fired, TurnState};
 use crate::types::{Budget, Key, ScheduleError, Scheduled};
-use crate::wheel::{Entry, no_memory};
+use crate::wheel::{Entry, Wheel, ZOMBIES_PER_LOOK, no_memory};
 use std::sync::Arc;
 
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has inserted. Then a
@@ -93,7 +93,7 @@ impl<T> Owner<T> {
         Self {
             handle: Arc::new(handle),
             reader,
-            driver: expect_many(Driver::new()),
+            driver: Driver::new(Wheel::with_reserve()),
             draining: false,
             inserted: 0,
             turn_requested: false,
@@ -177,7 +177,7 @@ impl<T> Owner<T> {
         self.driver.end_turn(fired);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
-        let nodes = &mut self.handle.of_owner();
+        let nodes = &self.handle.of_owner();
         let sweeping = self
             .driver
             .keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
@@ -285,7 +285,7 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn look_at_zombies(&mut self) {
-        self.driver.look_at_zombies(&mut self.handle.of_owner());
+        self.driver.look_at_zombies(&self.handle.of_owner());
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.

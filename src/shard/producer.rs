@@ -5,7 +5,6 @@
 
 use super::handle::{ShardHandle, ThreadState};
 use crate::contain;
-use crate::drive::{Fate, Fired, TimerStore, too_many};
 use crate::inbox::Message;
 use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
@@ -14,8 +13,9 @@ use crate::state::Phase;
 use crate::sync::bounded;
 use crate::sync::segments::MAX_SLOTS;
 use crate::time::Repeat;
+use crate::turn::{Fate, Fired, TimerStore};
 use crate::types::{Key, ScheduleError, ScheduleErrorKind, Scheduled};
-use crate::wheel::Entry;
+use crate::wheel::{Entry, Records, too_many};
 use std::alloc::{Layout, handle_alloc_error};
 
 /// A thread looks at the zombie bound every so many of its cancels.
@@ -399,9 +399,7 @@ impl<T> Producer<'_, T> {
     }
 }
 
-impl<T> TimerStore for Producer<'_, T> {
-    type Fired = Fired<T>;
-
+impl<T> Records for Producer<'_, T> {
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
         self.shard.table.is_live(entry.index, entry.mark)
@@ -411,6 +409,14 @@ impl<T> TimerStore for Producer<'_, T> {
     fn prefetch(&self, entry: &Entry) {
         self.shard.table.prefetch(entry.index);
     }
+
+    fn pending(&self) -> u64 {
+        self.shard.pending()
+    }
+}
+
+impl<T> TimerStore for Producer<'_, T> {
+    type Fired = Fired<T>;
 
     #[inline(always)] // as `Driver::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
@@ -427,10 +433,6 @@ impl<T> TimerStore for Producer<'_, T> {
                     shard.counters.panics.add(1);
                 }
             })
-    }
-
-    fn pending(&self) -> u64 {
-        self.shard.pending()
     }
 }
 

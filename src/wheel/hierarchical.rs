@@ -27,8 +27,11 @@ use core::mem::size_of;
 use core::num::NonZero;
 
 use super::Entry;
+use super::bound::Bound;
 use super::chunks::{Bucket, Chunks};
+use super::deferred::Deferred;
 use super::entry::no_memory;
+use super::log::Log;
 use super::rings::{Place, RECENT_BUCKETS, Rings, bucket_of, is_tick, recent_bucket_of};
 use super::sweep::{BACKLOG, BURST, OVERDUE, RunLimiter, Sweeper, position_of};
 
@@ -53,6 +56,7 @@ pub struct Wheel {
     hand: u64,
     base: u64,
     pub(super) cascading: Option<Place>,
+    /// Entries in rings, overdue and backlog.
     pub(super) len: usize,
     pub(super) rings: Box<Rings>,
     pub(super) overdue: Bucket,
@@ -63,7 +67,13 @@ pub struct Wheel {
     /// Entries of one tick that came from the lowest ring, or from that of the recent ones.
     tick_row: RunLimiter,
     pub(super) chunks: Chunks,
+    /// Entries that are not in the rings yet, and what waits for the next turn.
+    pub(crate) log: Log,
+    pub(crate) deferred: Deferred,
     pub(super) sweeper: Sweeper,
+    pub(super) bound: Bound,
+    /// Zombies removed before they came due, since the beginning.
+    pub(super) removed: u64,
 }
 
 impl Default for Wheel {
@@ -87,7 +97,11 @@ impl Wheel {
             overdue_row: RunLimiter::of_at_most(BURST),
             tick_row: RunLimiter::of_at_most(BURST),
             chunks: Chunks::default(),
+            log: Log::default(),
+            deferred: Deferred::default(),
             sweeper: Sweeper::START,
+            bound: Bound::default(),
+            removed: 0,
         }
     }
 
@@ -99,10 +113,17 @@ impl Wheel {
         self
     }
 
-    /// Takes the memory of the first chunks; false if there is none.
+    /// Creates a wheel for an owner that must not call the allocator later: with room for the first hundred entries,
+    /// whatever their deadlines, because a drain finds timers that were accepted and can refuse none; and with the places
+    /// of half a million in the log. Ends the process if the first is refused.
     #[cfg(feature = "threads")]
-    pub(crate) fn reserve_first(&mut self) -> bool {
-        self.chunks.reserve_first()
+    pub(crate) fn with_reserve() -> Self {
+        let mut wheel = Self::new();
+        wheel.log.reserve_places();
+        if !wheel.chunks.reserve_first() || !wheel.deferred.reserve_first() {
+            no_memory();
+        }
+        wheel
     }
 
     /// Inserts an entry. O(1); allocates only while the wheel grows beyond what it held before. False if there is no
@@ -154,6 +175,12 @@ impl Wheel {
     #[inline]
     #[must_use]
     pub fn earliest(&self) -> Option<u64> {
+        let in_log = (self.log.len() > 0).then(|| self.log.earliest());
+        self.earliest_in_rings().into_iter().chain(in_log).min()
+    }
+
+    #[inline]
+    fn earliest_in_rings(&self) -> Option<u64> {
         let aside = self
             .overdue
             .earliest()
@@ -223,13 +250,13 @@ impl Wheel {
     /// Returns the number of entries inserted, dead ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.len + self.log.len()
     }
 
     /// Returns whether no entry is inserted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Returns the last tick of which every entry has been yielded; 0 at first.
@@ -241,7 +268,8 @@ impl Wheel {
     /// Returns the memory that the wheel holds, in bytes, its reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        size_of::<Self>() + size_of::<Rings>() + self.chunks.held_bytes()
+        let rings = size_of::<Rings>() + self.chunks.held_bytes();
+        size_of::<Self>() + rings + self.log.held_bytes() + self.deferred.held_bytes()
     }
 
     /// Returns the tick of the earliest recent entry.

@@ -5,13 +5,15 @@
 //! in ticks counted from the engine's origin. One owner uses it through `&mut self`; it is `Send`.
 //!
 //! Cancelled timers are not taken out when they are cancelled. Their entries stay until they come
-//! due or until [`Wheel::sweep`] drops them; the wheel itself does not know which entries are dead.
+//! due, or until a look or a sweep drops them; which entries are dead, the wheel asks its records.
 //!
 //! ```text
-//! insert --> level or ring position from the deadline --> bucket: chain of chunks of entries
+//! push ----> the log: blocks in the order of arrival ----> most die here
+//!            | a block may be due
+//! insert --> ring and position from the deadline --------> bucket: chain of chunks of entries
 //! advance -> next occupied bucket, never the next tick --> due entries, tick by tick, first in first out
 //!                                                      \-> too many of one tick: the backlog
-//! sweep ---> bucket by bucket, chunk by chunk ----------> dead entries dropped, the rest packed
+//! sweep ---> log, then bucket by bucket ----------------> dead entries dropped, the rest packed
 //! ```
 //!
 //! It follows "Hashed and Hierarchical Timing Wheels" by Varghese and Lauck (SOSP 1987,
@@ -20,20 +22,37 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `entry` | [`Entry`], what a wheel stores |
-//! | `chunks` | pooled memory of entries, bucket chains |
-//! | `pass` | filtering one bucket, a chunk at a time |
-//! | `sweep` | the cursor that goes round all buckets and drops the dead; how many entries of a tick come in a row |
-//! | `rings` | the buckets in one row, with a bit each |
+//! | `records` | what it asks about the timers behind its entries |
+//! | `log`, `block` | the entries that are not in the rings yet |
+//! | `policy` | when it pays to look for the dead in the log, and to seal it |
 //! | `hierarchical` | [`Wheel`]: insert, and advance from ring to ring |
+//! | `rings` | the buckets in one row, with a bit each |
+//! | `chunks` | pooled memory of entries, bucket chains |
+//! | `deferred` | the entries that wait for the next turn |
+//! | `sweep` | the cursor that goes round all buckets and drops the dead; how many entries of a tick come in a row |
+//! | `pass` | filtering one bucket, a chunk at a time |
+//! | `bound` | when there are too many zombies, and the rounds of the sweep |
 
+mod block;
+mod bound;
 mod chunks;
+mod deferred;
 mod entry;
 mod hierarchical;
+mod log;
 mod pass;
+mod policy;
+mod records;
 mod rings;
 mod sweep;
 
+#[cfg(feature = "threads")]
+pub(crate) use bound::too_many;
+pub(crate) use bound::{SWEEP_PER_LOOK, ZOMBIE_FLOOR, ZOMBIES_PER_LOOK};
 pub(crate) use entry::no_memory;
 pub use entry::{DeadMask, Entry, Sweep};
 pub use hierarchical::Wheel;
+pub(crate) use records::Records;
 pub use sweep::BURST;
+#[cfg(test)]
+pub(crate) use {block::BLOCK, log::MOST_YOUNG};

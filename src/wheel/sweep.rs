@@ -16,10 +16,13 @@
 //! once, and goes on with what is due after them. These entries are the *backlog*; the driver takes from it in turn
 //! ([`Wheel::take_backlog`]).
 
+use super::bound::Bound;
 use super::chunks::{Bucket, Chunks};
+use super::deferred::Deferred;
 use super::pass::Pass;
+use super::records::dead;
 use super::rings::BUCKETS;
-use super::{DeadMask, Entry, Sweep, Wheel};
+use super::{DeadMask, Entry, Records, Sweep, Wheel};
 use alloc::vec::Vec;
 
 /// Where the sweep stands.
@@ -134,9 +137,36 @@ impl Wheel {
     /// Lets the next sweep begin with a whole cycle.
     pub fn restart_sweep(&mut self) {
         self.sweeper = Sweeper::START;
+        self.log.end_round();
     }
 
-    /// Takes every entry out, in no particular order. The hand stays where it is.
+    /// Sweeps like [`sweep_batches`](Self::sweep_batches), first the sealed blocks of the log, and then the rest, to which
+    /// they move.
+    pub(super) fn sweep_all(&mut self, budget: usize, records: &impl Records) -> Sweep {
+        let mut sweep = self.log.sweep(budget, records);
+        if core::mem::take(&mut sweep.cycle_done) {
+            let left = budget.saturating_sub(sweep.examined);
+            let rest = self.sweep_batches(left, &mut |entries| dead(records, entries));
+            sweep.examined += rest.examined;
+            sweep.removed += rest.removed;
+            sweep.cycle_done = rest.cycle_done;
+            if rest.cycle_done {
+                self.log.end_round();
+            }
+        }
+        self.removed += sweep.removed as u64;
+        sweep
+    }
+
+    /// Forgets every entry. The hand stays where it is.
+    pub(crate) fn clear(&mut self) {
+        self.drain_all(&mut |_| ());
+        self.log.clear();
+        self.deferred = Deferred::default();
+        self.bound = Bound::default();
+    }
+
+    /// Takes every entry out of the rings, in no particular order. The hand stays where it is.
     pub fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
         self.sweeper = Sweeper::START;
         while let Some(position) = self.occupied_from(0) {

@@ -14,7 +14,6 @@
 
 use super::status::EnginePhase;
 use crate::contain;
-use crate::drive::TurnState;
 use crate::engine::events;
 use crate::engine::hooks::{self, PanicReport, SlowHandler};
 use crate::engine::inner::{Inner, ShardWorker};
@@ -22,6 +21,7 @@ use crate::shard::counters::Counters;
 use crate::shard::{Fired, Turn};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
+use crate::turn::TurnState;
 use crate::types::{Budget, Expired, RawKey, Unfired};
 
 /// Timers of one turn after which the clock is read again for their lateness.

@@ -1,9 +1,9 @@
-//! The log: what goes in comes out once, in order, and in time.
+//! The log: what goes in comes out of the wheel once, in order, and in time.
 
 use super::*;
-use crate::drive::block::RESERVE;
-use crate::drive::policy::SKIPPED_LOOKS;
-use std::collections::{BTreeMap, HashMap};
+use crate::wheel::block::RESERVE;
+use crate::wheel::policy::SKIPPED_LOOKS;
+use std::collections::BTreeMap;
 
 /// Young entries at most.
 const LARGEST: usize = MOST_YOUNG * BLOCK;
@@ -16,12 +16,10 @@ fn entry(index: u32, deadline: u64) -> Entry {
     }
 }
 
-/// Which indices are dead.
-struct Book<'a>(&'a [bool]);
+/// Which indices are dead, and whether many zombies are claimed, so that it pays to seal.
+struct Book<'a>(&'a [bool], bool);
 
-impl TimerStore for Book<'_> {
-    type Fired = ();
-
+impl Records for Book<'_> {
     fn is_live(&self, entry: &Entry) -> bool {
         !self.0[entry.index as usize]
     }
@@ -33,21 +31,16 @@ impl TimerStore for Book<'_> {
         );
     }
 
-    fn decide(&mut self, _: Entry, _: u64) -> crate::drive::Fate<()> {
-        crate::drive::Fate::Drop
-    }
-
     fn pending(&self) -> u64 {
-        self.0.iter().filter(|dead| !**dead).count() as u64
+        if self.1 { 0 } else { u64::MAX / 2 }
     }
 }
 
-/// A log, and the timers whose entries it has got.
+/// A wheel, and the timers whose entries its log has got.
 #[derive(Default)]
 struct Timers {
-    log: Log,
+    wheel: Wheel,
     dead: Vec<bool>,
-    inserted: Vec<u32>,
 }
 
 impl Timers {
@@ -55,24 +48,36 @@ impl Timers {
     fn push(&mut self, deadline: u64) {
         let entry = entry(self.dead.len() as u32, deadline);
         self.dead.push(false);
-        while !self.log.push(entry) {
+        while !self.wheel.log.push(entry) {
             self.make_room(false);
         }
     }
 
-    fn make_room(&mut self, pays: bool) -> usize {
-        let insert = |entry: Entry| {
-            self.inserted.push(entry.index);
-            true
-        };
-        self.log.make_room(&Book(&self.dead), || pays, insert)
+    fn make_room(&mut self, pays: bool) {
+        self.wheel.make_room(&Book(&self.dead, pays));
+    }
+
+    /// How many entries have come to the rings.
+    fn inserted(&self) -> usize {
+        self.wheel.len
     }
 
     /// How many entries are inserted, and how many dead ones removed.
     fn insert_due(&mut self, now: u64, limit: usize) -> (usize, usize) {
-        let insert = |entry: Entry| self.inserted.push(entry.index);
-        self.log
-            .insert_due(now, limit, &Book(&self.dead), || true, insert)
+        let before = (self.inserted(), self.wheel.removed);
+        let book = Book(&self.dead, true);
+        let taken = self.wheel.insert_due(now, limit, &book);
+        let inserted = self.inserted() - before.0;
+        let removed = (self.wheel.removed - before.1) as usize;
+        assert_eq!(taken, inserted + removed);
+        (inserted, removed)
+    }
+
+    /// What comes out of the rings, in order.
+    fn came(&mut self) -> Vec<u32> {
+        let mut due = Vec::new();
+        while self.wheel.advance(u64::MAX, 1000, &mut due) {}
+        due.iter().map(|entry| entry.index).collect()
     }
 
     /// Timers whose entries are due at 5000 and after, all of them sealed.
@@ -81,7 +86,7 @@ impl Timers {
         for n in 0..count {
             timers.push(5_000 + n);
             if n % 700 == 699 || n == count - 1 {
-                timers.log.seal();
+                timers.wheel.log.seal();
             }
         }
         timers
@@ -93,17 +98,17 @@ fn young_blocks_become_more_while_timers_live_and_fewer_when_they_die() {
     for die in [false, true] {
         let mut timers = Timers::default();
         assert_eq!(
-            timers.log.held_bytes(),
+            timers.wheel.log.held_bytes(),
             0,
             "who schedules nothing holds nothing"
         );
         for n in 0..LARGEST as u64 {
             timers.push(1_000 - n % 10);
-            assert_eq!(timers.log.earliest(), 1_000 - n.min(9), "after {n}");
+            assert_eq!(timers.wheel.log.earliest(), 1_000 - n.min(9), "after {n}");
         }
-        let young = (timers.log.most_young, timers.log.blocks.len());
+        let young = (timers.wheel.log.most_young, timers.wheel.log.blocks.len());
         assert_eq!(
-            (young, timers.inserted.len()),
+            (young, timers.inserted()),
             ((MOST_YOUNG, MOST_YOUNG - 1), 0)
         );
         timers.dead.fill(die);
@@ -112,13 +117,13 @@ fn young_blocks_become_more_while_timers_live_and_fewer_when_they_die() {
             *timers.dead.last_mut().unwrap() = die;
         }
         let left = (
-            timers.log.most_young,
-            timers.log.blocks.len(),
-            timers.log.earliest(),
+            timers.wheel.log.most_young,
+            timers.wheel.log.blocks.len(),
+            timers.wheel.log.earliest(),
         );
         let (most_young, inserted) = if die { (1, 0) } else { (MOST_YOUNG, LARGEST) };
         assert_eq!(
-            (left, timers.inserted.len()),
+            (left, timers.inserted()),
             ((most_young, 0, 2_000), inserted)
         );
     }
@@ -127,50 +132,75 @@ fn young_blocks_become_more_while_timers_live_and_fewer_when_they_die() {
 #[test]
 fn the_threshold_waits_for_an_empty_buffer() {
     let mut timers = Timers::default();
-    assert!(!timers.log.admits(NEAR - 1) && timers.log.admits(NEAR));
+    assert!(!timers.wheel.log.admits(NEAR - 1) && timers.wheel.log.admits(NEAR));
     timers.push(500);
-    timers.log.follow(400);
-    assert!(!timers.log.admits(400), "what is due is not kept back");
+    timers.wheel.log.follow(400);
     assert!(
-        timers.log.admits(401),
+        !timers.wheel.log.admits(400),
+        "what is due is not kept back"
+    );
+    assert!(
+        timers.wheel.log.admits(401),
         "an entry for 500 must not go past the one that is here"
     );
     assert_eq!(timers.insert_due(500, usize::MAX), (1, 0));
-    timers.log.follow(400);
-    assert!(!timers.log.admits(463) && timers.log.admits(464));
-    timers.log.follow(10);
-    assert!(!timers.log.admits(463), "a threshold does not come back");
-    timers.log.follow(u64::MAX);
-    assert!(timers.log.admits(u64::MAX));
+    timers.wheel.log.follow(400);
+    assert!(!timers.wheel.log.admits(463) && timers.wheel.log.admits(464));
+    timers.wheel.log.follow(10);
+    assert!(
+        !timers.wheel.log.admits(463),
+        "a threshold does not come back"
+    );
+    timers.wheel.log.follow(u64::MAX);
+    assert!(timers.wheel.log.admits(u64::MAX));
 }
 
-/// The entries that a wheel gets, and those expected of it.
+/// The entries that are expected of a wheel.
 #[derive(Default)]
-struct Wheel {
-    /// By deadline: the last one that came.
-    came: HashMap<u64, u32>,
+struct Expected {
     /// By deadline: how many that live are to come still.
     awaited: BTreeMap<u64, u32>,
     /// By index: whether it is to come, dead or alive.
     waits: Vec<bool>,
+    /// By index.
+    deadlines: Vec<u64>,
+    dead: Vec<bool>,
     /// How many have come.
-    len: usize,
+    came: usize,
 }
 
-impl Wheel {
-    fn insert(&mut self, dead: &[bool], entry: Entry) {
-        let last = self.came.insert(entry.deadline, entry.index);
+impl Expected {
+    fn add(&mut self, deadline: u64) {
+        self.dead.push(false);
+        self.deadlines.push(deadline);
+        self.waits.push(true);
+        *self.awaited.entry(deadline).or_insert(0) += 1;
+    }
+
+    /// Takes what has come by `now`: once each, tick by tick, and in the order of arrival within a tick.
+    fn come(&mut self, due: &[Entry], now: u64) {
         assert!(
-            last.is_none_or(|last| last < entry.index),
-            "{entry:?} came after {last:?}"
+            due.is_sorted_by_key(|entry| (entry.deadline, entry.index)),
+            "by {now}"
         );
-        assert!(
-            std::mem::take(&mut self.waits[entry.index as usize]),
-            "{entry:?} comes twice"
-        );
-        self.len += 1;
-        if !dead[entry.index as usize] {
-            self.forget(entry.deadline);
+        for entry in due {
+            let index = entry.index as usize;
+            assert!(entry.deadline <= now, "{entry:?} is early at {now}");
+            assert!(
+                std::mem::take(&mut self.waits[index]),
+                "{entry:?} comes twice"
+            );
+            if !self.dead[index] {
+                self.forget(entry.deadline);
+            }
+        }
+        self.came += due.len();
+    }
+
+    fn kill(&mut self, index: usize) {
+        if self.waits[index] && !self.dead[index] {
+            self.dead[index] = true;
+            self.forget(self.deadlines[index]);
         }
     }
 
@@ -179,10 +209,10 @@ impl Wheel {
     }
 }
 
-/// Steps of a timer's owner at random: what is inserted of each tick comes in the order of arrival, all that lives
-/// comes once and in time, and nothing is forgotten after any sealing, inserting and sweeping in between.
+/// Steps of a timer's owner at random: each tick comes in the order of arrival, all that lives comes once and in time,
+/// and nothing is forgotten after any sealing, inserting and sweeping in between.
 #[test]
-fn sealed_entries_are_inserted_in_order_and_in_time() {
+fn sealed_entries_come_in_order_and_in_time() {
     let (mut sealed, mut swept, mut dropped, mut in_time) = (0, 0, 0, 0);
     for (seed, shortest, dying) in [(1, 600, 4), (2, 5_000, 2), (3, 1, 3), (4, 600, 1)] {
         let mut random = seed;
@@ -190,8 +220,7 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
             random = u64::wrapping_mul(random, 6_364_136_223_846_793_005).wrapping_add(9);
             (random >> 33) % bound
         };
-        let (mut log, mut wheel) = (Log::default(), Wheel::default());
-        let (mut dead, mut deadlines, mut now, mut removed) = (Vec::new(), Vec::new(), 0, 0);
+        let (mut wheel, mut expected, mut now) = (Wheel::new(), Expected::default(), 0);
         for step in 0..300_000_u32 {
             // Few ticks, so that entries share them.
             let delay = [
@@ -200,33 +229,25 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
                 shortest + 8 * below(900),
             ];
             let deadline = now + delay[below(3) as usize];
-            dead.push(false);
-            deadlines.push(deadline);
-            wheel.waits.push(true);
-            *wheel.awaited.entry(deadline).or_insert(0) += 1;
-            if log.admits(deadline) {
-                while !log.push(entry(step, deadline)) {
-                    let pays = below(8) > 0;
-                    let insert = |entry| {
-                        wheel.insert(&dead, entry);
-                        true
-                    };
-                    removed += log.make_room(&Book(&dead), || pays, insert);
+            expected.add(deadline);
+            if wheel.log.admits(deadline) {
+                while !wheel.log.push(entry(step, deadline)) {
+                    wheel.make_room(&Book(&expected.dead, below(8) > 0));
                 }
-                assert!(log.earliest() <= deadline);
+                assert!(wheel.log.earliest() <= deadline);
             } else {
-                wheel.insert(&dead, entry(step, deadline));
+                wheel.insert(entry(step, deadline));
             }
+            let log = &wheel.log;
             sealed = sealed.max(log.blocks.range(..log.sealed).map(|block| block.len).sum());
             let victim = (step - below(u64::from(step.min(20_000)) + 1) as u32) as usize;
-            if below(dying) == 0 && wheel.waits[victim] && !dead[victim] {
-                dead[victim] = true;
-                wheel.forget(deadlines[victim]);
+            if below(dying) == 0 {
+                expected.kill(victim);
             }
             if below(4_000) == 0 {
-                let gone = log.sweep(3_000, &Book(&dead)).removed;
-                removed += gone;
-                swept += gone;
+                let before = wheel.removed;
+                wheel.sweep_all(3_000, &Book(&expected.dead, true));
+                swept += wheel.removed - before;
             }
             if below(400) == 0 {
                 now += 1 + if below(50) == 0 {
@@ -234,30 +255,30 @@ fn sealed_entries_are_inserted_in_order_and_in_time() {
                 } else {
                     below(20)
                 };
-                log.follow(now);
+                wheel.log.follow(now);
                 // At times the budget runs out.
-                while log.insert_at() <= now && below(10) > 0 {
-                    let (pays, insert) = (below(8) > 0, |entry| wheel.insert(&dead, entry));
-                    let (_, gone) = log.insert_due(now, 1_000, &Book(&dead), || pays, insert);
-                    removed += gone;
-                    dropped += gone;
-                    log.follow(now);
+                while wheel.log.insert_at() <= now && below(10) > 0 {
+                    let before = wheel.removed;
+                    let book = Book(&expected.dead, below(8) > 0);
+                    wheel.insert_due(now, 1_000, &book);
+                    dropped += wheel.removed - before;
+                    wheel.log.follow(now);
                 }
-                if log.earliest() > now {
-                    let rest = wheel.awaited.split_off(&(now + 1));
+                let (mut due, to) = (Vec::new(), now.min(wheel.log.earliest().saturating_sub(1)));
+                while wheel.advance(to, 1_000, &mut due) {}
+                expected.come(&due, to);
+                if to == now {
+                    let rest = expected.awaited.split_off(&(now + 1));
                     assert!(
-                        wheel.awaited.values().all(|left| *left == 0),
+                        expected.awaited.values().all(|left| *left == 0),
                         "late at {now}"
                     );
-                    wheel.awaited = rest;
+                    expected.awaited = rest;
                     in_time += 1;
                 }
             }
-            assert_eq!(
-                log.len(),
-                dead.len() - wheel.len - removed,
-                "in step {step}"
-            );
+            let gone = expected.came + wheel.removed as usize;
+            assert_eq!(wheel.len(), expected.dead.len() - gone, "in step {step}");
         }
     }
     assert!(in_time > 2_000, "seldom in time: {in_time}");
@@ -273,24 +294,24 @@ fn sealed_entries_are_not_overtaken_at_short_notice() {
     let mut timers = Timers::default();
     (0..LARGEST).for_each(|_| timers.push(600));
     timers.make_room(true);
-    let Log { sealed, .. } = timers.log;
+    let sealed = timers.wheel.log.sealed;
     assert_eq!(
-        (timers.log.len(), sealed, timers.inserted.len()),
+        (timers.wheel.log.len(), sealed, timers.inserted()),
         (LARGEST, MOST_YOUNG, 0)
     );
-    timers.log.follow(560);
+    timers.wheel.log.follow(560);
     assert!(
-        !timers.log.admits(599) && timers.log.admits(600),
+        !timers.wheel.log.admits(599) && timers.wheel.log.admits(600),
         "behind those that are older"
     );
-    assert_eq!(timers.log.insert_at(), 600 - SOON);
+    assert_eq!(timers.wheel.log.insert_at(), 600 - SOON);
     assert_eq!(timers.insert_due(600 - SOON - 1, 4 * 1024), (0, 0));
     // A quarter of the limit goes to what is due soon only.
     let taken = [100, 200, 600].map(|now| timers.insert_due(now, 4 * 1024));
     assert_eq!(taken, [(1024, 0), (1024, 0), (4096, 0)]);
-    timers.log.follow(600);
+    timers.wheel.log.follow(600);
     assert_eq!(
-        timers.log.earliest(),
+        timers.wheel.log.earliest(),
         600,
         "the rest waits for the next turn"
     );
@@ -299,7 +320,7 @@ fn sealed_entries_are_not_overtaken_at_short_notice() {
     for left in [1024, 1024 + 1] {
         assert_eq!(timers.insert_due(600, 1024), (left, 0));
     }
-    assert!(timers.inserted.iter().copied().eq(0..=LARGEST as u32));
+    assert!(timers.came().into_iter().eq(0..=LARGEST as u32));
 }
 
 #[test]
@@ -308,17 +329,25 @@ fn young_entries_that_all_die_leave_the_sealed_ones() {
     timers.push(4_000);
     timers.dead[1_500] = true;
     assert_eq!(timers.insert_due(4_000, usize::MAX), (0, 1));
-    assert_eq!((timers.log.len(), timers.log.earliest()), (1_500, 5_000));
+    assert_eq!(
+        (timers.wheel.log.len(), timers.wheel.log.earliest()),
+        (1_500, 5_000)
+    );
     timers.push(4_100);
     assert_eq!(timers.insert_due(9_000, usize::MAX), (1_501, 0));
-    assert!(timers.inserted.into_iter().eq((0..1_500).chain([1_501])));
+    assert!(
+        timers
+            .came()
+            .into_iter()
+            .eq([1_501].into_iter().chain(0..1_500))
+    );
 }
 
 #[test]
 fn sealed_blocks_are_looked_at_where_that_pays() {
     let (mut timers, blocks) = (Timers::default(), MOST_YOUNG - 1);
     (0..blocks * BLOCK).for_each(|_| timers.push(90));
-    timers.log.seal();
+    timers.wheel.log.seal();
     // In the first block nothing is dead, in the later ones every second entry.
     timers.dead = (0..blocks * BLOCK)
         .map(|n| n >= BLOCK && n % 2 == 0)
@@ -328,7 +357,7 @@ fn sealed_blocks_are_looked_at_where_that_pays() {
         removed,
         blocks.saturating_sub(1 + SKIPPED_LOOKS as usize) * BLOCK / 2
     );
-    let Timers { log, .. } = timers;
+    let log = &timers.wheel.log;
     assert_eq!(
         (inserted + removed, log.len(), log.earliest()),
         (blocks * BLOCK, 0, u64::MAX)
@@ -340,15 +369,18 @@ fn sealed_blocks_are_looked_at_where_that_pays() {
 fn entries_that_are_sealed_one_by_one_share_a_block() {
     let mut timers = Timers::sealed(1);
     for now in (0..4000).step_by(100) {
-        timers.log.follow(now);
+        timers.wheel.log.follow(now);
         timers.push(1_000_000);
         timers.push(now + 80);
         assert_eq!(timers.insert_due(now + 80, usize::MAX), (1, 0));
     }
-    assert_eq!((timers.log.len(), timers.log.blocks.len()), (1 + 40, 1));
+    assert_eq!(
+        (timers.wheel.log.len(), timers.wheel.log.blocks.len()),
+        (1 + 40, 1)
+    );
     timers.insert_due(1_000_000, usize::MAX);
     timers.insert_due(1_000_000, usize::MAX);
-    let far = timers.inserted.into_iter().filter(|index| index % 2 == 1);
+    let far = timers.came().into_iter().filter(|index| index % 2 == 1);
     assert!(far.eq((1..=79).step_by(2)), "in their order");
 }
 
@@ -356,36 +388,13 @@ fn entries_that_are_sealed_one_by_one_share_a_block() {
 fn dead_entries_count_against_the_limit() {
     let mut timers = Timers::sealed(8 * BLOCK as u64);
     timers.dead = (0..8 * BLOCK).map(|n| n % 2 == 0).collect();
-    while timers.log.len() > 0 {
+    while timers.wheel.log.len() > 0 {
         let (inserted, removed) = timers.insert_due(20_000, BLOCK);
         assert!(
             inserted + removed < 2 * BLOCK,
             "{inserted} inserted, {removed} removed"
         );
     }
-}
-
-#[test]
-fn entries_without_room_in_the_wheel_stay_in_order() {
-    let Timers {
-        mut log,
-        mut inserted,
-        ..
-    } = Timers::sealed(6_000);
-    for room in [0, 3_000, 5_950, 6_000] {
-        log.insert_all(|entry| {
-            let fits = inserted.len() < room;
-            inserted.extend(fits.then_some(entry.index));
-            fits
-        });
-        let earliest = if room < 6_000 {
-            5_000 + room as u64
-        } else {
-            u64::MAX
-        };
-        assert_eq!((log.len(), log.earliest()), (6_000 - room, earliest));
-    }
-    assert!(inserted.into_iter().eq(0..6_000));
 }
 
 /// The memory of all blocks, with that of the lists in which they are.
@@ -402,9 +411,9 @@ fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
     let mut timers = Timers::sealed((RESERVE * 3 * BLOCK / 2) as u64);
     for _ in 0..2 {
         timers.push(9_000);
-        assert_eq!(timers.log.held_bytes(), bytes_of(&timers.log));
-        timers.log.clear();
-        let Timers { log, .. } = &timers;
+        assert_eq!(timers.wheel.log.held_bytes(), bytes_of(&timers.wheel.log));
+        timers.wheel.log.clear();
+        let log = &timers.wheel.log;
         assert_eq!(
             (log.len(), log.earliest(), log.blocks.len()),
             (0, u64::MAX, 0)
@@ -412,32 +421,27 @@ fn a_cleared_log_has_forgotten_all_and_keeps_a_reserve() {
         assert_eq!(log.pool.0.len(), RESERVE);
         assert_eq!(log.held_bytes(), bytes_of(log));
     }
-    timers
-        .log
-        .insert_all(|entry| panic!("{entry:?} is still there"));
+    timers.wheel.insert_all();
+    assert!(timers.wheel.is_empty());
 }
 
 #[test]
 fn a_sweep_packs_what_lives_into_fewer_blocks() {
     let mut timers = Timers::sealed(8 * BLOCK as u64);
     timers.dead = (0..8 * BLOCK).map(|n| n % 3 > 0).collect();
-    let Timers {
-        mut log,
-        mut inserted,
-        dead,
-    } = timers;
-    let sweep = log.sweep(usize::MAX, &Book(&dead));
+    let sweep = timers
+        .wheel
+        .sweep_all(usize::MAX, &Book(&timers.dead, true));
+    let log = &timers.wheel.log;
     assert!(sweep.cycle_done && sweep.removed + log.len() == 8 * BLOCK);
     assert_eq!(
         (log.sealed, log.len(), log.earliest()),
         (3, (8 * BLOCK).div_ceil(3), 5_000)
     );
-    log.insert_all(|entry| {
-        inserted.push(entry.index);
-        true
-    });
+    timers.wheel.insert_all();
+    let came = timers.came();
     assert!(
-        inserted.into_iter().eq((0..8 * BLOCK as u32).step_by(3)),
+        came.into_iter().eq((0..8 * BLOCK as u32).step_by(3)),
         "in their order"
     );
 }

@@ -3,12 +3,8 @@
 //! The [`Driver`] hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
 //! timer again, and a handler that panics leaves nothing half done.
 
-use super::bound::{FIRED_PER_LOOK, SWEEP_PER_LOOK, ZombieBound};
-use super::log::Log;
-use super::policy::SealPolicy;
-use super::turn::Deferred;
 use super::{Fate, TimerStore, TurnState};
-use crate::wheel::{Entry, Wheel, no_memory};
+use crate::wheel::{Entry, Records, SWEEP_PER_LOOK, Wheel, no_memory};
 use alloc::vec::Vec;
 
 /// Entries asked of the wheel at a time: enough to amortise the call, few enough to stay in cache.
@@ -19,21 +15,14 @@ const INSERTED_PER_SETTLED: usize = 4;
 
 /// See the module.
 pub(crate) struct Driver {
-    pub(super) wheel: Wheel,
-    /// Recent entries that are not inserted yet.
-    pub(super) log: Log,
-    seals: SealPolicy,
+    wheel: Wheel,
     /// Due entries taken from the wheel; those before `due_next` are done.
     due: Vec<Entry>,
     due_next: usize,
     /// Entries in time that came since as many of the backlog did.
     ahead: usize,
-    deferred: Deferred,
     /// A turn is under way, so a handler may be running.
     is_turning: bool,
-    bound: ZombieBound,
-    /// Timers fired since the last look at that bound.
-    fired: u64,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,
     /// Turns before this tick have nothing to do, unless something earlier has come to the log since: see
@@ -42,29 +31,21 @@ pub(crate) struct Driver {
     idle_until: u64,
     /// The earliest deadline then, the log's newest block left out again; known only while `idle_until` is not 0.
     next: u64,
-    /// Zombies removed from log and deferred entries before they came due, since the beginning.
-    evicted: u64,
     /// Zombies dropped because they came due, since the beginning.
     dropped: u64,
 }
 
 impl Driver {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(wheel: Wheel) -> Self {
         Self {
-            wheel: Wheel::new(),
-            log: Log::default(),
-            seals: SealPolicy::default(),
+            wheel,
             due: Vec::with_capacity(BATCH),
             due_next: 0,
             ahead: 0,
-            deferred: Deferred::default(),
             is_turning: false,
-            bound: ZombieBound::default(),
-            fired: 0,
             latest: 0,
             idle_until: 0,
             next: 0,
-            evicted: 0,
             dropped: 0,
         }
     }
@@ -74,11 +55,11 @@ impl Driver {
     pub(crate) fn begin_turn(&mut self, now: u64, budget: usize, resumed: bool) -> TurnState {
         self.is_turning = true;
         if !resumed {
-            self.deferred.insert(&mut self.wheel);
+            self.wheel.insert_deferred();
         }
         self.latest = self.latest.max(now);
         self.idle_until = 0;
-        self.log.follow(self.latest);
+        self.wheel.log.follow(self.latest);
         TurnState::new(self.latest, budget)
     }
 
@@ -86,7 +67,7 @@ impl Driver {
     #[inline]
     pub(crate) fn end_turn(&mut self, fired: usize) {
         self.is_turning = false;
-        self.fired += fired as u64;
+        self.wheel.count_fired(fired);
     }
 
     /// Returns the tick before which a turn has nothing to do: nothing is due, no sweep goes on, and nothing waits for
@@ -94,7 +75,7 @@ impl Driver {
     #[inline(always)]
     pub(crate) fn idle_until(&self) -> u64 {
         // What is scheduled goes to the log's newest block, which knows its earliest deadline anyway.
-        self.idle_until.min(self.log.earliest_in_tail())
+        self.idle_until.min(self.wheel.log.earliest_in_tail())
     }
 
     /// Notes that a turn has found all that is due, and leaves nothing to do before the tick `next`.
@@ -102,7 +83,7 @@ impl Driver {
     fn rest(&mut self, next: u64) {
         self.next = next;
         // The log wants a turn somewhat before what is sealed there is due.
-        self.idle_until = next.min(self.log.insert_at());
+        self.idle_until = next.min(self.wheel.log.insert_at());
     }
 
     /// Notes that the turn which has ended leaves something to do at once.
@@ -122,13 +103,13 @@ impl Driver {
     #[inline]
     fn known_next(&self) -> Option<u64> {
         (self.idle_until > 0 && !self.is_turning)
-            .then(|| self.next.min(self.log.earliest_in_tail()))
+            .then(|| self.next.min(self.wheel.log.earliest_in_tail()))
     }
 
     /// Returns whether a sweep goes on: the next turn takes a piece of it, whatever is due.
     #[inline]
     pub(crate) fn is_sweeping(&self) -> bool {
-        self.bound.is_sweeping()
+        self.wheel.is_sweeping()
     }
 
     /// Returns whether a turn is under way: then a poll comes from one of its handlers.
@@ -143,8 +124,8 @@ impl Driver {
     #[inline(always)]
     #[must_use]
     pub(crate) fn insert(&mut self, entry: Entry) -> bool {
-        if self.log.admits(entry.deadline) {
-            return self.log.push(entry);
+        if self.wheel.log.admits(entry.deadline) {
+            return self.wheel.log.push(entry);
         }
         self.insert_due_soon(entry.deadline, entry.index, entry.mark)
     }
@@ -160,23 +141,18 @@ impl Driver {
             return true;
         }
         // Without memory for a single block in the log there is nothing that it could overtake.
-        let overtakes = !self.log.admits(entry.deadline) || self.log.len() > 0;
+        let overtakes = !self.wheel.log.admits(entry.deadline) || self.wheel.log.len() > 0;
         !overtakes && self.wheel.try_insert(entry)
     }
 
     #[cold]
     #[inline(never)]
-    fn make_room_in_log<S: TimerStore>(&mut self, store: &S) {
-        let inserted = self.inserted();
-        let Self {
-            log, wheel, seals, ..
-        } = self;
-        let pays = || seals.should_seal(inserted, store.pending());
-        self.evicted += log.make_room(store, pays, |entry| wheel.try_insert(entry)) as u64;
-        if log.is_full() {
-            log.insert_all(|entry| wheel.try_insert(entry));
+    fn make_room_in_log(&mut self, records: &impl Records) {
+        self.wheel.make_room(records);
+        if self.wheel.log.is_full() {
+            self.wheel.insert_all();
         }
-        log.follow(self.latest);
+        self.wheel.log.follow(self.latest);
     }
 
     /// Inserts an entry that is due soon. Apart, and in three words, so that the entry of the usual case stays in
@@ -190,7 +166,7 @@ impl Driver {
         };
         self.expect(deadline);
         if self.is_turning && entry.deadline <= self.latest {
-            self.deferred.push(entry)
+            self.wheel.deferred.push(entry)
         } else {
             self.wheel.try_insert(entry)
         }
@@ -199,9 +175,9 @@ impl Driver {
     /// Inserts the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
     #[inline]
     pub(crate) fn insert_accepted<S: TimerStore>(&mut self, entry: Entry, store: &S) {
-        if self.log.may_bypass(entry.deadline) {
+        if self.wheel.log.may_bypass(entry.deadline) {
             self.wheel.insert(entry);
-        } else if !self.log.push(entry) {
+        } else if !self.wheel.log.push(entry) {
             self.insert_in_made_room(entry, store);
         }
     }
@@ -212,9 +188,9 @@ impl Driver {
     #[inline(never)]
     fn insert_in_made_room<S: TimerStore>(&mut self, entry: Entry, store: &S) {
         self.make_room_in_log(store);
-        if self.log.len() == 0 || self.log.may_bypass(entry.deadline) {
+        if self.wheel.log.len() == 0 || self.wheel.log.may_bypass(entry.deadline) {
             self.wheel.insert(entry);
-        } else if !self.log.push(entry) {
+        } else if !self.wheel.log.push(entry) {
             no_memory();
         }
     }
@@ -253,10 +229,10 @@ impl Driver {
                 }
             }
             if !self.refill(store, turn.now, &mut turn.left) {
-                let next = self.earliest();
+                let next = self.wheel.earliest();
                 // With nothing left it is not, also at the last tick, at which a shutdown fires everything.
                 turn.cut_short = next.is_some_and(|next| next <= turn.now);
-                if !turn.cut_short && self.deferred.entries.is_empty() {
+                if !turn.cut_short && self.wheel.deferred.entries.is_empty() {
                     self.rest(next.unwrap_or(u64::MAX));
                 }
                 return None;
@@ -270,14 +246,14 @@ impl Driver {
         self.due_next = 0;
         while *left > 0 {
             let mut to = now;
-            if self.log.insert_at() <= now {
+            if self.wheel.log.insert_at() <= now {
                 let limit = left.saturating_mul(INSERTED_PER_SETTLED);
                 let taken = self.leave_log(store, now, limit);
                 // At least one stays, so that the smallest budget makes headway with any entries.
                 *left = left.saturating_sub(taken / INSERTED_PER_SETTLED).max(1);
                 // What the budget has left there comes before all that is due then.
-                if self.log.len() > 0 {
-                    to = now.min(self.log.earliest().saturating_sub(1));
+                if self.wheel.log.len() > 0 {
+                    to = now.min(self.wheel.log.earliest().saturating_sub(1));
                 }
             }
             let more = self.take_due(to, BATCH.min(*left));
@@ -299,17 +275,10 @@ impl Driver {
     /// Inserts what may be due at `now` in the log, or a piece of it, and says how many entries that took.
     #[cold]
     #[inline(never)]
-    fn leave_log<S: TimerStore>(&mut self, store: &S, now: u64, limit: usize) -> usize {
-        let inserted = self.inserted();
-        let Self {
-            log, wheel, seals, ..
-        } = self;
-        let pays = || seals.should_seal(inserted, store.pending());
-        let (inserted, removed) =
-            log.insert_due(now, limit, store, pays, |entry| wheel.insert(entry));
-        self.evicted += removed as u64;
-        log.follow(self.latest);
-        inserted + removed
+    fn leave_log(&mut self, records: &impl Records, now: u64, limit: usize) -> usize {
+        let taken = self.wheel.insert_due(now, limit, records);
+        self.wheel.log.follow(self.latest);
+        taken
     }
 
     /// Takes up to `limit` due entries from the wheel, and says whether there may be more.
@@ -338,50 +307,33 @@ impl Driver {
 
     /// Sweeps a piece if there are too many zombies; whether the sweep goes on.
     ///
-    /// The number of pending timers is asked only when the wheel has grown or many timers have fired since the last
-    /// look, or when `requested`, because a thread has seen many cancels.
-    pub(crate) fn keep_bounded<S: TimerStore>(
+    /// The number of pending timers is asked only when that [may be](Wheel::may_exceed_bound), or when `requested`,
+    /// because a thread has seen many cancels.
+    pub(crate) fn keep_bounded(
         &mut self,
-        store: &mut S,
+        records: &impl Records,
         requested: bool,
         budget: usize,
     ) -> bool {
-        let is_quiet =
-            !requested && self.inserted() < self.bound.look_at && self.fired < FIRED_PER_LOOK;
-        !is_quiet && self.sweep(store, requested, budget)
+        let may_sweep = requested || self.wheel.may_exceed_bound();
+        may_sweep && self.sweep(records, requested, budget)
     }
 
-    /// Sweeps a piece after so many zombies of the owner's own as [`ZOMBIES_PER_LOOK`](super::ZOMBIES_PER_LOOK) says.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look_at_zombies<S: TimerStore>(&mut self, store: &mut S) {
-        self.keep_bounded(store, true, SWEEP_PER_LOOK);
+    fn sweep(&mut self, records: &impl Records, requested: bool, budget: usize) -> bool {
+        // What was scheduled after the turn had found all that is due may leave the log's newest block here.
+        self.expect(self.wheel.log.earliest_in_tail());
+        self.wheel.keep_bounded(records, requested, budget)
+    }
+
+    /// Sweeps a piece after so many zombies of the owner's own as [`ZOMBIES_PER_LOOK`](crate::wheel::ZOMBIES_PER_LOOK) says.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn look_at_zombies(&mut self, records: &impl Records) {
+        self.keep_bounded(records, true, SWEEP_PER_LOOK);
         // A turn goes on with the sweep, or with what is to be done after one.
         self.idle_until = 0;
-    }
-
-    /// Sweeps; see [`keep_bounded`](Self::keep_bounded).
-    #[cold]
-    #[inline(never)]
-    fn sweep<S: TimerStore>(&mut self, store: &S, requested: bool, budget: usize) -> bool {
-        self.fired = 0;
-        // What was scheduled after the turn had found all that is due may leave the log's newest block here.
-        self.expect(self.log.earliest_in_tail());
-        self.evicted += self.deferred.remove_dead(store) as u64;
-        self.bound
-            .sweep(&mut self.log, &mut self.wheel, store, requested, budget)
-    }
-
-    /// Returns the earliest deadline in log and wheel: exact, or earlier while zombies lie there.
-    fn earliest(&self) -> Option<u64> {
-        let in_log = (self.log.len() > 0).then(|| self.log.earliest());
-        self.wheel.earliest().into_iter().chain(in_log).min()
-    }
-
-    /// Entries in log and wheel.
-    #[inline]
-    pub(super) fn inserted(&self) -> u64 {
-        (self.wheel.len() + self.log.len()) as u64
     }
 
     /// Returns the earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
@@ -392,27 +344,23 @@ impl Driver {
         }
         let waiting = self.due[self.due_next..]
             .iter()
-            .chain(&self.deferred.entries);
+            .chain(&self.wheel.deferred.entries);
         waiting
             .map(|entry| entry.deadline)
-            .chain(self.earliest())
+            .chain(self.wheel.earliest())
             .min()
     }
 
     /// Forgets every entry.
     pub(crate) fn clear(&mut self) {
         self.idle_until = 0;
-        self.wheel.drain_all(&mut |_| ());
-        self.log.clear();
+        self.wheel.clear();
         self.due.clear();
         (self.due_next, self.ahead) = (0, 0);
-        self.deferred = Deferred::default();
-        self.bound.stop();
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        let deferred = self.deferred.entries.capacity() * size_of::<Entry>();
-        self.wheel.held_bytes() + self.log.held_bytes() + deferred
+        self.wheel.held_bytes()
     }
 
     /// Returns whether the last tick has come, at which a shutdown fires everything. A periodic timer is due at no
@@ -425,13 +373,6 @@ impl Driver {
 /// The methods that a shard needs and a local timer does not.
 #[cfg(feature = "threads")]
 impl Driver {
-    /// Makes room for the first hundred entries in the wheel, which takes them where the log has no block, and in the
-    /// list of those that wait for the next turn. False if there is no memory.
-    #[must_use]
-    pub(super) fn reserve_first(&mut self) -> bool {
-        self.wheel.reserve_first() && self.deferred.reserve_first()
-    }
-
     /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there: 0,
     /// which is at once, while a sweep goes on, or if the owner `is_busy`; `u64::MAX` for never. O(1).
     ///
@@ -441,11 +382,11 @@ impl Driver {
         if let Some(next) = self.known_next() {
             return next;
         }
-        let waiting = self.due_next < self.due.len() || !self.deferred.entries.is_empty();
+        let waiting = self.due_next < self.due.len() || !self.wheel.deferred.entries.is_empty();
         if waiting || self.is_sweeping() || is_busy() {
             return 0;
         }
-        self.earliest().unwrap_or(u64::MAX)
+        self.wheel.earliest().unwrap_or(u64::MAX)
     }
 
     /// Returns the earliest deadline of what a turn that was cut short has left; of entries that wait for the next
@@ -453,55 +394,57 @@ impl Driver {
     pub(crate) fn left_by_turn(&self) -> Option<u64> {
         let waiting = self.due[self.due_next..]
             .iter()
-            .chain(self.deferred.entries.first());
+            .chain(self.wheel.deferred.entries.first());
         waiting
             .map(|entry| entry.deadline)
-            .chain(self.earliest())
+            .chain(self.wheel.earliest())
             .min()
     }
 
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
     /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
     pub(crate) fn begin_sweep(&mut self) {
-        self.bound.begin_thorough(&mut self.log);
+        self.wheel.begin_sweep();
     }
 
     /// Entries inserted, zombies included.
     pub(crate) fn entries(&self) -> u64 {
-        self.inserted() + (self.due.len() - self.due_next + self.deferred.entries.len()) as u64
+        let waiting = self.due.len() - self.due_next + self.wheel.deferred.entries.len();
+        (self.wheel.len() + waiting) as u64
     }
 
     /// Zombies removed by sweeps, and zombies dropped when they came due.
     pub(crate) fn zombies_removed(&self) -> (u64, u64) {
-        (self.evicted + self.bound.swept, self.dropped)
+        (self.wheel.removed(), self.dropped)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::block::BLOCK;
-    use crate::drive::log::MOST_YOUNG;
+    use crate::wheel::{BLOCK, MOST_YOUNG};
 
     /// Timers that all fire. None of them is said to be pending, so the log seals what it gets.
     struct All;
 
-    impl TimerStore for All {
-        type Fired = u64;
-
+    impl Records for All {
         fn is_live(&self, _: &Entry) -> bool {
             true
         }
 
         fn prefetch(&self, _: &Entry) {}
 
+        fn pending(&self) -> u64 {
+            0
+        }
+    }
+
+    impl TimerStore for All {
+        type Fired = u64;
+
         fn decide(&mut self, entry: Entry, now: u64) -> Fate<u64> {
             assert!(entry.deadline <= now);
             Fate::Fire(entry.deadline)
-        }
-
-        fn pending(&self) -> u64 {
-            0
         }
     }
 
@@ -511,7 +454,7 @@ mod tests {
     /// Returns a driver whose log holds nearly all of the timers. The latest came first, so that the log's oldest blocks,
     /// which leave it first, are due last.
     fn latest_first() -> Driver {
-        let mut driver = Driver::new();
+        let mut driver = Driver::new(Wheel::new());
         for nth in 0..TIMERS {
             let entry = Entry {
                 deadline: END - nth,
@@ -543,11 +486,11 @@ mod tests {
         let mut driver = latest_first();
         let (mut all, mut turns) = (0, 0);
         while all < TIMERS as usize {
-            let before = driver.log.len();
+            let before = driver.wheel.log.len();
             let mut turn = driver.begin_turn(END, BUDGET, turns > 0);
             let fired = core::iter::from_fn(|| driver.next(&mut turn, &mut All)).count();
             driver.end_turn(0);
-            let taken = before - driver.log.len();
+            let taken = before - driver.wheel.log.len();
             // One timer is settled in any case.
             let paid = taken.saturating_sub(FREE) / INSERTED_PER_SETTLED + fired;
             assert!(paid <= BUDGET + 1, "{taken} taken and {fired} fired");
@@ -563,11 +506,11 @@ mod tests {
             index,
             mark: 1,
         };
-        let mut driver = Driver::new();
+        let mut driver = Driver::new(Wheel::new());
         let soon = END / 2;
         assert!(driver.insert(entry(soon, 0)) || driver.make_room(entry(soon, 0), &All));
         let mut index = 1;
-        while !driver.log.is_full() || driver.log.len() < MOST_YOUNG * BLOCK {
+        while !driver.wheel.log.is_full() || driver.wheel.log.len() < MOST_YOUNG * BLOCK {
             let far = entry(100 * END, index);
             assert!(driver.insert(far) || driver.make_room(far, &All));
             index += 1;

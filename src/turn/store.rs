@@ -1,8 +1,8 @@
-//! The wheel and the store of timers that a driver uses.
+//! The store of timers that a driver uses.
 
 #[cfg(feature = "threads")]
 use crate::types::Key;
-use crate::wheel::Entry;
+use crate::wheel::{Entry, Records};
 
 /// A table's decision about an entry that came due.
 #[must_use]
@@ -26,20 +26,11 @@ pub(crate) struct Fired<T> {
     pub(crate) periodic: bool,
 }
 
-/// The timers behind the entries.
-pub(crate) trait TimerStore {
+/// The timers behind the entries, and what becomes of one that is due.
+pub(crate) trait TimerStore: Records {
     /// A timer that has fired.
     type Fired;
 
-    /// Returns whether an entry stands for a pending timer.
-    fn is_live(&self, entry: &Entry) -> bool;
-
-    /// Announces that it will be asked for soon.
-    fn prefetch(&self, entry: &Entry);
-
     /// Decides about an entry that is due at `now`.
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
-
-    /// Returns the number of pending timers.
-    fn pending(&self) -> u64;
 }

@@ -1,14 +1,14 @@
-//! The log: where the owner's entries wait, in the order in which they came, before they are inserted.
+//! The log: where entries wait, in the order in which they came, before they are inserted into the rings.
 //!
 //! Most timers die young. An entry in the log costs one append to a line that is hot anyway; if its timer is cancelled
-//! while it lies here, the wheel never hears of it. The newest blocks are *young*: when they are full, the dead leave
+//! while it lies here, the rings never hear of it. The newest blocks are *young*: when they are full, the dead leave
 //! them. If most of their entries live on, they are *sealed*: nothing looks at them until something in them may be due,
 //! or the sweep comes by. Where sealing does not pay, they are inserted.
 //!
 //! ```text
 //! push --> [ tail ]                                        the dead leave when the young blocks are full
 //!          [sealed][sealed][sealed] | [young][young][tail]
-//!          a block may be due: it and all before it --> wheel
+//!          a block may be due: it and all before it --> rings
 //! ```
 //!
 //! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the log only holds
@@ -17,17 +17,16 @@
 //! tick has come already, and what has come already is never kept back. For the same reason a young entry is inserted
 //! before the sealed ones only if it is due before all of them, and blocks are inserted whole, the oldest first.
 
-use super::TimerStore;
 use super::block::{BLOCK, Block, BlockPool};
-use super::policy::LookPolicy;
+use super::policy::{LookPolicy, SealPolicy};
+use super::{Entry, Records, Sweep, Wheel};
 use crate::sync::bounded;
-use crate::wheel::{Entry, Sweep};
 use alloc::collections::VecDeque;
-use core::mem::take;
+use core::mem::{size_of, take};
 
 /// Young blocks at most: going through their entries and inserting them, at some ten nanoseconds each, takes less
 /// than a tenth of a millisecond.
-pub(super) const MOST_YOUNG: usize = if cfg!(fuzzing) { 2 } else { bounded(16, 2) };
+pub(crate) const MOST_YOUNG: usize = if cfg!(fuzzing) { 2 } else { bounded(16, 2) };
 
 /// Ticks from the hand to the threshold: what is due so soon is inserted at once, as a recent entry.
 const NEAR: u64 = 64;
@@ -57,6 +56,7 @@ pub(crate) struct Log {
     most_young: usize,
     /// Looks at young blocks, and at sealed ones that may be due: the dead of the two are found apart.
     looks: (LookPolicy, LookPolicy),
+    seals: SealPolicy,
     /// Sealed blocks that the sweep has gone through in this round.
     swept: usize,
     pub(super) pool: BlockPool,
@@ -75,6 +75,7 @@ impl Default for Log {
             soon: SOON,
             most_young: 1,
             looks: Default::default(),
+            seals: SealPolicy::default(),
             swept: 0,
             pool: BlockPool::default(),
         }
@@ -96,7 +97,7 @@ impl Log {
         !self.admits(deadline) && deadline < self.earliest()
     }
 
-    /// Keeps an entry, if there is a place left: otherwise call [`make_room`](Self::make_room) and try again. O(1).
+    /// Keeps an entry, if there is a place left: otherwise call [`Wheel::make_room`] and try again. O(1).
     #[inline(always)]
     #[must_use]
     pub(crate) fn push(&mut self, entry: Entry) -> bool {
@@ -143,77 +144,25 @@ impl Log {
         self.soon = now.saturating_add(SOON);
     }
 
-    /// Makes room for an entry, and says how many dead ones were removed. When the young blocks are full the dead
-    /// leave them. If most entries live, they are sealed, if that `pays`; else they go to `insert`, in the order in
-    /// which they came, up to the first that it has no room for. Without memory the log [is full](Self::is_full) even
-    /// then.
-    pub(crate) fn make_room(
-        &mut self,
-        store: &impl TimerStore,
-        pays: impl FnOnce() -> bool,
-        insert: impl FnMut(Entry) -> bool,
-    ) -> usize {
-        let mut removed = 0;
-        let (young, room) = (self.blocks.len() - self.sealed + 1, self.most_young * BLOCK);
-        if self.tail.len == 0 || young < self.most_young {
-            // Another block will do.
-        } else if self.looks.0.skips() {
-            self.settle(pays(), insert);
-        } else {
-            let left;
-            (removed, left) = self.remove_dead(store);
-            if left > room / 2 && self.most_young == MOST_YOUNG {
-                self.looks.0.note(removed, room);
-                self.settle(pays(), insert);
-            } else if left > room / 4 {
-                self.most_young = (2 * self.most_young).min(MOST_YOUNG);
-            } else if left < room / 16 {
-                self.most_young = (self.most_young / 2).max(1);
-            }
-        }
-        self.add_block();
-        removed
-    }
-
     /// Returns whether there is no room for an entry.
     pub(crate) fn is_full(&self) -> bool {
         self.tail.is_full()
     }
 
     /// Removes the dead from the young blocks: how many those were, and how many entries are left there.
-    pub(super) fn remove_dead(&mut self, store: &impl TimerStore) -> (usize, usize) {
+    pub(super) fn remove_dead(&mut self, records: &impl Records) -> (usize, usize) {
         // The records of few timers are in cache anyway.
         let far = self.most_young == MOST_YOUNG;
-        let mut removed = 0;
-        self.filter_young(|block| removed += block.remove_dead(store, far));
-        let young = self
-            .blocks
-            .range(self.sealed..)
-            .map(|block| block.len)
-            .sum::<usize>();
-        (removed, young + self.tail.len)
-    }
-
-    /// Inserts what is due soon and before all that is sealed, and seals the rest; files all if nothing `seals` and
-    /// nothing has been sealed. What there is no memory for stays.
-    #[inline(never)] // once, so that `insert` is inlined into it
-    fn settle(&mut self, seals: bool, mut insert: impl FnMut(Entry) -> bool) {
-        let is_sealed = seals || self.sealed > 0;
-        let soon = if seals { self.soon } else { u64::MAX };
-        let end = is_sealed.then(|| soon.min(self.sealed_min));
-        if end.is_none_or(|end| self.earliest_young() < end) {
-            let mut has_room = true;
-            self.filter_young(|block| {
-                block.retain(|entry| {
-                    let waits = end.is_some_and(|end| entry.deadline >= end);
-                    has_room = has_room && (waits || insert(entry));
-                    waits || !has_room
-                });
-            });
+        let (before, mut at) = (self.len(), self.sealed);
+        self.close_tail();
+        while let Some(block) = self.blocks.get_mut(at) {
+            self.older -= block.remove_dead(records, far);
+            at += usize::from(!self.pack(at, self.sealed));
         }
-        if is_sealed {
-            self.seal();
-        }
+        self.open_tail();
+        let young = self.blocks.range(self.sealed..);
+        let left = young.map(|block| block.len).sum::<usize>() + self.tail.len;
+        (before - self.len(), left)
     }
 
     /// Seals all that is young, and fills the last sealed block up: with few entries at a time each would have a block.
@@ -227,17 +176,8 @@ impl Log {
         self.young_min = u64::MAX;
     }
 
-    /// Applies a `filter` to each young block, and packs what it leaves.
-    #[inline(always)]
-    fn filter_young(&mut self, mut filter: impl FnMut(&mut Block)) {
-        self.close_tail();
-        let mut at = self.sealed;
-        while let Some(block) = self.blocks.get_mut(at) {
-            let before = block.len;
-            filter(block);
-            self.older -= before - block.len;
-            at += usize::from(!self.pack(at, self.sealed));
-        }
+    /// Makes the last young block the tail again.
+    fn open_tail(&mut self) {
         if self.blocks.len() > self.sealed {
             self.tail = self.blocks.pop_back().unwrap_or_default();
             self.older -= self.tail.len;
@@ -284,62 +224,11 @@ impl Log {
         }
     }
 
-    /// Returns the tick at which [`insert_due`](Self::insert_due) has something to do.
+    /// Returns the tick at which [`Wheel::insert_due`] has something to do.
     #[inline]
     pub(crate) fn insert_at(&self) -> u64 {
         self.earliest_young()
             .min(self.sealed_min.saturating_sub(SOON))
-    }
-
-    /// Hands what may be due at `now` to `insert`, in order and with what is older; the rest is sealed if that `pays`.
-    /// Of the sealed ones about `limit` entries at a time: call again while something is [due](Self::earliest). Returns
-    /// how many entries were inserted, and how many dead ones were removed.
-    pub(crate) fn insert_due(
-        &mut self,
-        now: u64,
-        limit: usize,
-        store: &impl TimerStore,
-        pays: impl FnOnce() -> bool,
-        mut insert: impl FnMut(Entry),
-    ) -> (usize, usize) {
-        // What is not due yet leaves most of the time to what is.
-        let limit = if self.sealed_min <= now {
-            limit
-        } else {
-            limit / 4
-        };
-        let (mut inserted, mut removed) = (0, 0);
-        if self.sealed_min <= now.saturating_add(SOON) {
-            let is_due = |block: &Block| block.min <= now.saturating_add(SOON);
-            let last = self.blocks.range(..self.sealed).rposition(is_due);
-            for _ in 0..last.map_or(0, |last| last + 1) {
-                let mut block = self.pop_sealed();
-                if !self.looks.1.skips() {
-                    let len = block.len;
-                    let dead = block.remove_dead(store, true);
-                    self.looks.1.note(dead, len);
-                    removed += dead;
-                }
-                inserted += block.len;
-                block.entries().for_each(&mut insert);
-                self.pool.put(block, self.blocks.len());
-                if inserted + removed >= limit {
-                    break;
-                }
-            }
-            self.renew_sealed_min();
-        }
-        if self.earliest_young() <= now && (self.sealed_min > now || self.sealed == 0) {
-            let (dead, left) = self.remove_dead(store);
-            removed += dead;
-            let seals = left > BLOCK / 2 && pays();
-            self.settle(seals, |entry| {
-                insert(entry);
-                inserted += 1;
-                true
-            });
-        }
-        (inserted, removed)
     }
 
     /// Takes the first sealed block out.
@@ -351,37 +240,21 @@ impl Log {
         block
     }
 
+    /// Puts it back.
+    fn push_sealed(&mut self, block: Block) {
+        self.older += block.len;
+        self.sealed += 1;
+        self.blocks.push_front(block);
+    }
+
     fn renew_sealed_min(&mut self) {
         let sealed = self.blocks.range(..self.sealed).map(|block| block.min);
         self.sealed_min = sealed.min().unwrap_or(u64::MAX);
     }
 
-    /// Makes room without memory for another block: hands all entries to `insert`, the oldest first, until it has no
-    /// room for one; that one stays, with those behind.
-    #[cold]
-    pub(crate) fn insert_all(&mut self, mut insert: impl FnMut(Entry) -> bool) {
-        self.seal();
-        while let Some(block) = self.blocks.front_mut() {
-            let len = block.len;
-            let inserted = block
-                .entries()
-                .position(|entry| !insert(entry))
-                .unwrap_or(len);
-            if inserted < len {
-                block.advance(inserted);
-                self.older -= inserted;
-                break;
-            }
-            let block = self.pop_sealed();
-            self.pool.put(block, self.blocks.len());
-        }
-        self.renew_sealed_min();
-        self.add_block();
-    }
-
     /// Goes on with a round of the sweep through the sealed blocks, until `budget` entries have been looked at or the
-    /// round has ended.
-    pub(crate) fn sweep(&mut self, budget: usize, store: &impl TimerStore) -> Sweep {
+    /// last one has been passed.
+    pub(super) fn sweep(&mut self, budget: usize, records: &impl Records) -> Sweep {
         let mut sweep = Sweep {
             examined: 0,
             removed: 0,
@@ -390,13 +263,12 @@ impl Log {
         while sweep.examined < budget {
             let at = self.swept;
             if at >= self.sealed {
-                self.end_round();
                 sweep.cycle_done = true;
                 break;
             }
             let block = &mut self.blocks[at];
             sweep.examined += block.len;
-            let removed = block.remove_dead(store, true);
+            let removed = block.remove_dead(records, true);
             sweep.removed += removed;
             self.older -= removed;
             if self.pack(at, 0) {
@@ -409,13 +281,20 @@ impl Log {
     }
 
     /// Lets the next sweep begin with the oldest entries.
-    pub(crate) fn end_round(&mut self) {
+    pub(super) fn end_round(&mut self) {
         self.swept = 0;
         self.renew_sealed_min();
     }
 
+    /// Makes room for the places of half a million entries, if there is memory.
+    #[cfg(feature = "threads")]
+    pub(super) fn reserve_places(&mut self) {
+        _ = self.blocks.try_reserve(1024);
+        _ = self.pool.0.try_reserve(1024);
+    }
+
     /// Forgets every entry.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.seal();
         self.blocks
             .drain(..)
@@ -424,10 +303,149 @@ impl Log {
     }
 
     /// Returns the memory that it holds, in bytes, its reserve included.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         let tail = usize::from(!self.tail.places.is_empty());
         let memory = (tail + self.blocks.len()) * BLOCK * size_of::<Entry>();
         memory + self.blocks.capacity() * size_of::<Block>() + self.pool.held_bytes()
+    }
+}
+
+/// What is done with the log's entries.
+impl Wheel {
+    /// Makes room for an entry in the log. When the young blocks are full the dead leave them. If most entries live, they
+    /// are sealed, if that pays; else they are inserted, in the order in which they came. Without memory the log
+    /// [is full](Log::is_full) even then.
+    pub(crate) fn make_room(&mut self, records: &impl Records) {
+        let entries = self.len();
+        let log = &mut self.log;
+        let (young, room) = (log.blocks.len() - log.sealed + 1, log.most_young * BLOCK);
+        if log.tail.len == 0 || young < log.most_young {
+            // Another block will do.
+        } else if log.looks.0.skips() {
+            self.settle(entries, records);
+        } else {
+            let (removed, left) = log.remove_dead(records);
+            self.removed += removed as u64;
+            if left > room / 2 && log.most_young == MOST_YOUNG {
+                log.looks.0.note(removed, room);
+                self.settle(entries, records);
+            } else if left > room / 4 {
+                log.most_young = (2 * log.most_young).min(MOST_YOUNG);
+            } else if left < room / 16 {
+                log.most_young = (log.most_young / 2).max(1);
+            }
+        }
+        self.log.add_block();
+    }
+
+    /// Seals the young entries if that pays, else inserts them. `entries`: how many there were, with the dead that were
+    /// found since.
+    fn settle(&mut self, entries: usize, records: &impl Records) {
+        let pending = records.pending();
+        let seals = self.log.seals.should_seal(entries as u64, pending);
+        self.insert_young(seals);
+    }
+
+    /// Inserts what is due soon and before all that is sealed, and seals the rest; inserts all if nothing `seals` and
+    /// nothing has been sealed. What there is no memory for stays.
+    #[inline(never)]
+    fn insert_young(&mut self, seals: bool) {
+        let log = &mut self.log;
+        let is_sealed = seals || log.sealed > 0;
+        let soon = if seals { log.soon } else { u64::MAX };
+        let end = is_sealed.then(|| soon.min(log.sealed_min));
+        if end.is_none_or(|end| log.earliest_young() < end) {
+            log.close_tail();
+            let (mut at, mut has_room) = (log.sealed, true);
+            while let Some(mut block) = self.log.blocks.get_mut(at).map(take) {
+                let before = block.len;
+                block.retain(|entry| {
+                    let waits = end.is_some_and(|end| entry.deadline >= end);
+                    has_room = has_room && (waits || self.try_insert(entry));
+                    waits || !has_room
+                });
+                let log = &mut self.log;
+                log.older -= before - block.len;
+                log.blocks[at] = block;
+                at += usize::from(!log.pack(at, log.sealed));
+            }
+            self.log.open_tail();
+        }
+        if is_sealed {
+            self.log.seal();
+        }
+    }
+
+    /// Inserts what may be due at `now`, in order and with what is older; the rest is sealed if that pays. Of the sealed
+    /// ones about `limit` entries at a time: call again while something is [due](Log::earliest). Returns how many
+    /// entries have left the log.
+    pub(crate) fn insert_due(&mut self, now: u64, limit: usize, records: &impl Records) -> usize {
+        let (entries, before) = (self.len(), self.log.len());
+        if self.log.sealed_min <= now.saturating_add(SOON) {
+            // What is not due yet leaves most of the time to what is.
+            let limit = if self.log.sealed_min <= now {
+                limit
+            } else {
+                limit / 4
+            };
+            self.insert_sealed(now.saturating_add(SOON), limit, records);
+        }
+        let log = &mut self.log;
+        if log.earliest_young() <= now && (log.sealed_min > now || log.sealed == 0) {
+            let (removed, left) = log.remove_dead(records);
+            self.removed += removed as u64;
+            if left > BLOCK / 2 {
+                self.settle(entries, records);
+            } else {
+                self.insert_young(false);
+            }
+        }
+        before - self.log.len()
+    }
+
+    /// Inserts the sealed blocks up to the last one of which something is due at `end`, but stops after about `limit`
+    /// entries.
+    fn insert_sealed(&mut self, end: u64, limit: usize, records: &impl Records) {
+        let sealed = self.log.blocks.range(..self.log.sealed);
+        let last = sealed.rev().position(|block| block.min <= end);
+        let (mut blocks, mut taken) = (last.map_or(0, |last| self.log.sealed - last), 0);
+        while blocks > 0 {
+            blocks -= 1;
+            let mut block = self.log.pop_sealed();
+            taken += block.len;
+            let look = &mut self.log.looks.1;
+            if !look.skips() {
+                let len = block.len;
+                let dead = block.remove_dead(records, true);
+                look.note(dead, len);
+                self.removed += dead as u64;
+            }
+            block.entries().for_each(|entry| self.insert(entry));
+            self.log.pool.put(block, self.log.blocks.len());
+            if taken >= limit {
+                break;
+            }
+        }
+        self.log.renew_sealed_min();
+    }
+
+    /// Makes room without memory for another block: inserts all entries, the oldest first, until there is no room for
+    /// one; that one stays, with those behind.
+    #[cold]
+    pub(crate) fn insert_all(&mut self) {
+        self.log.seal();
+        while self.log.sealed > 0 {
+            let mut block = self.log.pop_sealed();
+            let full = block.entries().position(|entry| !self.try_insert(entry));
+            if let Some(inserted) = full {
+                block.advance(inserted);
+                self.log.push_sealed(block);
+                break;
+            }
+            self.log.pool.put(block, self.log.blocks.len());
+        }
+        self.log.renew_sealed_min();
+        self.log.add_block();
     }
 }
 

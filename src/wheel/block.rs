@@ -1,12 +1,12 @@
 //! A block of the log: entries in the order in which they came.
 
-use super::TimerStore;
+use super::{Entry, Records};
 use crate::sync::piece::Piece;
-use crate::wheel::Entry;
 use alloc::vec::Vec;
+use core::mem::size_of;
 
 /// Entries of a block: 8 KiB, which stay in the first-level cache.
-pub(super) const BLOCK: usize = if cfg!(fuzzing) { 4 } else { 512 };
+pub(crate) const BLOCK: usize = if cfg!(fuzzing) { 4 } else { 512 };
 
 /// How many entries ahead their records are asked for.
 const AHEAD: usize = 16;
@@ -140,19 +140,19 @@ impl Block {
     }
 
     /// Removes the dead, and says how many. Records that are `far` are asked for ahead of time.
-    pub(super) fn remove_dead(&mut self, store: &impl TimerStore, far: bool) -> usize {
+    pub(super) fn remove_dead(&mut self, records: &impl Records, far: bool) -> usize {
         let places = &mut self.places[..self.len];
         let (mut len, mut min) = (0, u64::MAX);
         for at in 0..places.len() {
             if far {
                 if let Some(later) = places.get(at + AHEAD) {
-                    store.prefetch(&later.entry());
+                    records.prefetch(&later.entry());
                 }
             }
             let one = places[at];
             places[len] = one;
             // Without a branch: no branch predictor knows which entries are dead, and the loads overlap.
-            let alive = store.is_live(&one.entry());
+            let alive = records.is_live(&one.entry());
             len += usize::from(alive);
             min = min.min(if alive { one.deadline } else { u64::MAX });
         }

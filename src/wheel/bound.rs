@@ -1,9 +1,7 @@
 //! The bound on zombies: entries of ended and moved timers are swept out, a piece at a time.
 
-use super::TimerStore;
-use super::log::Log;
+use super::{Records, Wheel};
 use crate::sync::bounded;
-use crate::wheel::{Entry, Sweep, Wheel};
 
 /// Zombies that are always tolerated; beyond it at most as many as there are live timers.
 pub(crate) const ZOMBIE_FLOOR: u64 = bounded(16 * 1024, 2);
@@ -13,7 +11,7 @@ pub(crate) const ZOMBIES_PER_LOOK: u64 = 128;
 
 /// Entries that such a look sweeps if there are too many. Eight for every zombie of a look: a sweep goes round a wheel
 /// of twice the bound's size before a quarter more has gathered, and takes some microseconds at a time.
-pub(super) const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
+pub(crate) const SWEEP_PER_LOOK: usize = 8 * ZOMBIES_PER_LOOK as usize;
 
 /// Timers that an owner fires between two looks, because each fire lowers what the bound allows.
 pub(super) const FIRED_PER_LOOK: u64 = 16 * 1024;
@@ -23,26 +21,14 @@ pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
     entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
 }
 
-/// Returns which of these entries are dead, as a [mask](crate::wheel::DeadMask).
-#[inline]
-fn dead<S: TimerStore>(store: &S, entries: &[Entry]) -> u64 {
-    entries.iter().for_each(|entry| store.prefetch(entry));
-    let dead = |(place, entry): (usize, &Entry)| u64::from(!store.is_live(entry)) << place;
-    entries
-        .iter()
-        .enumerate()
-        .map(dead)
-        .fold(0, |mask, bit| mask | bit)
-}
-
-/// The sweep that keeps the bound, in rounds through the log and then the wheel.
-pub(super) struct ZombieBound {
+/// The sweep that keeps the bound, in rounds through all that the wheel holds.
+pub(super) struct Bound {
     /// The round under way.
     round: Option<Round>,
     /// Entries at which the bound is looked at again: 0 while a round is under way.
-    pub(super) look_at: u64,
-    /// Zombies removed since the beginning.
-    pub(super) swept: u64,
+    look_at: u64,
+    /// Timers fired since the last look at it.
+    fired: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -51,141 +37,121 @@ struct Round {
     removed: usize,
     /// A thread has seen many cancels since the sweep began, perhaps of entries that it had checked before.
     requested: bool,
-    /// It has been through the log and goes round the wheel.
-    past_log: bool,
     /// It ends when all has been looked at, not before.
     thorough: bool,
 }
 
-impl Default for ZombieBound {
+impl Default for Bound {
     fn default() -> Self {
         Self {
             round: None,
             look_at: ZOMBIE_FLOOR,
-            swept: 0,
+            fired: 0,
         }
     }
 }
 
-impl ZombieBound {
-    /// Begins a round that ends when all has been looked at. One that is under way ends here.
+impl Round {
+    /// Returns whether a round may end early. Where timers are cancelled in the order in which they were scheduled,
+    /// the dead lie at the log's beginning, and behind them a sweep finds none.
+    fn is_enough(&self, entries: u64, records: &impl Records) -> bool {
+        !self.thorough && entries <= records.pending() / 8 * 9 + ZOMBIE_FLOOR / 2
+    }
+}
+
+impl Wheel {
+    /// Returns whether a sweep goes on: the next turn takes a piece of it, whatever is due.
+    #[inline]
+    pub(crate) fn is_sweeping(&self) -> bool {
+        self.bound.round.is_some()
+    }
+
+    /// Returns how many zombies were removed before they came due, since the beginning.
     #[cfg(feature = "threads")]
-    pub(super) fn begin_thorough(&mut self, log: &mut Log) {
-        log.end_round();
-        self.round = Some(Round {
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed
+    }
+
+    /// Counts timers that have fired: each lowers what the bound allows.
+    #[inline]
+    pub(crate) fn count_fired(&mut self, fired: usize) {
+        self.bound.fired += fired as u64;
+    }
+
+    /// Begins a round of the sweep although there are not too many zombies, which ends when all has been looked at. One
+    /// that is under way ends here.
+    ///
+    /// After a burst the few that the bound allows lie scattered, and keep pieces of memory that are empty otherwise.
+    #[cfg(feature = "threads")]
+    pub(crate) fn begin_sweep(&mut self) {
+        self.restart_sweep();
+        self.bound.round = Some(Round {
             thorough: true,
             ..Round::default()
         });
-        self.look_at = 0;
+        self.bound.look_at = 0;
     }
 
-    /// Returns whether a round is under way.
+    /// Returns whether there may be too many zombies: the wheel has grown or many timers have fired since the last look,
+    /// or a sweep goes on.
     #[inline]
-    pub(super) fn is_sweeping(&self) -> bool {
-        self.round.is_some()
+    pub(crate) fn may_exceed_bound(&self) -> bool {
+        self.len() as u64 >= self.bound.look_at || self.bound.fired >= FIRED_PER_LOOK
     }
 
-    /// Ends the round under way, because there is nothing left.
-    pub(super) fn stop(&mut self) {
-        (self.round, self.look_at) = (None, ZOMBIE_FLOOR);
-    }
-
-    /// Sweeps a piece, about `budget` entries, if there are too many zombies; whether the sweep goes on.
+    /// Sweeps a piece, about `budget` entries, if there are too many zombies; whether the sweep goes on. `requested`: a
+    /// thread has seen many cancels.
     ///
     /// A round that removes nothing ends the sweep: what is left are entries that look live.
-    pub(super) fn sweep<S: TimerStore>(
+    pub(crate) fn keep_bounded(
         &mut self,
-        log: &mut Log,
-        wheel: &mut Wheel,
-        store: &S,
+        records: &impl Records,
         requested: bool,
         budget: usize,
     ) -> bool {
-        let entries = (wheel.len() + log.len()) as u64;
-        let mut round = if let Some(round) = self.round {
+        self.bound.fired = 0;
+        self.removed += self.deferred.remove_dead(records) as u64;
+        let entries = self.len() as u64;
+        let mut round = if let Some(round) = self.bound.round {
             Round {
                 requested: round.requested | requested,
                 ..round
             }
         } else {
-            if !too_many(entries, || store.pending()) {
+            if !too_many(entries, || records.pending()) {
                 // Look again when a quarter more has gathered; cancels alone call the owner themselves.
-                self.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
+                self.bound.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
                 return false;
             }
             // The young entries are few enough to be gone through at once.
-            self.swept += log.remove_dead(store).0 as u64;
+            self.removed += self.log.remove_dead(records).0 as u64;
             Round::default()
         };
-        let sweep = round.go_on(log, wheel, store, budget);
-        self.swept += sweep.removed as u64;
-        let entries = (wheel.len() + log.len()) as u64;
-        self.round = if sweep.cycle_done {
+        let sweep = self.sweep_all(budget, records);
+        round.removed += sweep.removed;
+        let entries = self.len() as u64;
+        self.bound.round = if sweep.cycle_done {
             let is_of_use = round.removed > 0 || round.requested;
-            (is_of_use && too_many(entries, || store.pending())).then(Round::default)
-        } else if sweep.removed < sweep.examined / 8 && round.is_enough(entries, store) {
-            log.end_round();
+            (is_of_use && too_many(entries, || records.pending())).then(Round::default)
+        } else if sweep.removed < sweep.examined / 8 && round.is_enough(entries, records) {
+            self.restart_sweep();
             None
         } else {
             Some(round)
         };
-        self.look_at = if self.round.is_some() {
+        self.bound.look_at = if self.bound.round.is_some() {
             0
         } else {
             entries + ZOMBIE_FLOOR
         };
-        self.round.is_some()
-    }
-}
-
-impl Round {
-    /// Looks at about `budget` entries: first those of the log, and then those of the wheel.
-    fn go_on<S: TimerStore>(
-        &mut self,
-        log: &mut Log,
-        wheel: &mut Wheel,
-        store: &S,
-        budget: usize,
-    ) -> Sweep {
-        let mut sweep = Sweep {
-            examined: 0,
-            removed: 0,
-            cycle_done: false,
-        };
-        if !self.past_log {
-            sweep = log.sweep(budget, store);
-            self.past_log = core::mem::take(&mut sweep.cycle_done);
-            if self.past_log {
-                // An earlier round may have ended half-way.
-                wheel.restart_sweep();
-            }
-        }
-        if self.past_log {
-            let left = budget.saturating_sub(sweep.examined);
-            let in_wheel = wheel.sweep_batches(left, &mut |entries| dead(store, entries));
-            sweep.examined += in_wheel.examined;
-            sweep.removed += in_wheel.removed;
-            sweep.cycle_done = in_wheel.cycle_done;
-        }
-        self.removed += sweep.removed;
-        sweep
-    }
-
-    /// Returns whether a round may end early. Where timers are cancelled in the order in which they were scheduled,
-    /// the dead lie at the log's beginning, and behind them a sweep finds none.
-    fn is_enough<S: TimerStore>(&self, entries: u64, store: &S) -> bool {
-        !self.thorough && entries <= store.pending() / 8 * 9 + ZOMBIE_FLOOR / 2
+        self.is_sweeping()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::Driver;
-    use crate::drive::Fate;
-    use crate::drive::turn::Deferred;
-    use crate::wheel::Wheel;
-    use alloc::vec::Vec;
+    use crate::wheel::Entry;
     use core::cell::Cell;
 
     /// Timers by index, with the mark of their current entry. Their deadlines are far.
@@ -209,9 +175,7 @@ mod tests {
         }
     }
 
-    impl TimerStore for Marks {
-        type Fired = ();
-
+    impl Records for Marks {
         fn is_live(&self, entry: &Entry) -> bool {
             self.looks.set(self.looks.get() + 1);
             self.marks[entry.index as usize] == entry.mark
@@ -219,35 +183,36 @@ mod tests {
 
         fn prefetch(&self, _: &Entry) {}
 
-        fn decide(&mut self, _: Entry, _: u64) -> Fate<()> {
-            Fate::Drop
-        }
-
         fn pending(&self) -> u64 {
             self.marks.len() as u64 - self.ended
         }
     }
 
-    /// Returns a driver with `copies` entries of each timer, at deadlines of their own. All of them look live.
-    fn crowded(store: &Marks, copies: u64) -> Driver {
-        let mut driver = Driver::new();
+    /// Returns a wheel with `copies` entries of each timer, at deadlines of their own. All of them look live.
+    fn crowded(store: &Marks, copies: u64) -> Wheel {
+        let mut wheel = Wheel::new();
         for copy in 0..copies {
             for index in 0..store.marks.len() as u32 {
                 let deadline = FAR - copy * copy * 7 % FAR;
-                driver.wheel.insert(Entry {
+                wheel.insert(Entry {
                     deadline,
                     index,
                     mark: 9,
                 });
             }
         }
-        driver
+        wheel
     }
 
-    fn sweep(driver: &mut Driver, store: &mut Marks) -> usize {
-        let most = 20 * driver.inserted() as usize / 500;
+    /// Sweeps a piece where a driver would; whether the sweep goes on.
+    fn keeps_bounded(wheel: &mut Wheel, store: &Marks, requested: bool) -> bool {
+        (requested || wheel.may_exceed_bound()) && wheel.keep_bounded(store, requested, 500)
+    }
+
+    fn sweep(wheel: &mut Wheel, store: &Marks) -> usize {
+        let most = 20 * wheel.len() / 500;
         let calls = (0..most)
-            .take_while(|_| driver.keep_bounded(store, false, 500))
+            .take_while(|_| keeps_bounded(wheel, store, false))
             .count();
         assert!(calls < most, "the sweep goes on and on");
         calls
@@ -262,51 +227,51 @@ mod tests {
 
     #[test]
     fn a_sweep_that_achieves_nothing_ends() {
-        let mut store = Marks::of(4);
-        let mut driver = crowded(&store, ZOMBIE_FLOOR);
-        let inserted = driver.inserted();
-        assert!(sweep(&mut driver, &mut store) > 0);
-        assert_eq!(driver.inserted(), inserted);
+        let store = Marks::of(4);
+        let mut wheel = crowded(&store, ZOMBIE_FLOOR);
+        let inserted = wheel.len() as u64;
+        assert!(sweep(&mut wheel, &store) > 0);
+        assert_eq!(wheel.len() as u64, inserted);
         // Until there are more of them.
-        assert!(!driver.keep_bounded(&mut store, false, 500));
+        assert!(!keeps_bounded(&mut wheel, &store, false));
         for _ in 0..ZOMBIE_FLOOR {
-            driver.wheel.insert(Entry {
+            wheel.insert(Entry {
                 deadline: 5,
                 index: 0,
                 mark: 1,
             });
         }
-        assert!(driver.keep_bounded(&mut store, false, 500));
-        sweep(&mut driver, &mut store);
+        assert!(keeps_bounded(&mut wheel, &store, false));
+        sweep(&mut wheel, &store);
         assert_eq!(
-            driver.inserted(),
+            wheel.len() as u64,
             inserted,
             "and then the dead among them go"
         );
     }
 
-    /// Returns a driver whose log has an entry of each timer.
-    fn logged(store: &mut Marks) -> Driver {
-        let mut driver = Driver::new();
+    /// Returns a wheel whose log has an entry of each timer.
+    fn logged(store: &mut Marks) -> Wheel {
+        let mut wheel = Wheel::new();
         let timers = store.marks.len() as u32;
+        // The log seals what it has, because all seem to be zombies.
+        store.ended = timers.into();
         for index in 0..timers {
-            while !driver.log.push(Entry {
+            while !wheel.log.push(Entry {
                 deadline: FAR,
                 index,
                 mark: 9,
             }) {
-                driver
-                    .log
-                    .make_room(store, || true, |_| panic!("nothing is due soon"));
+                wheel.make_room(store);
             }
         }
-        store.looks.set(0);
-        driver
+        (store.ended, store.looks) = (0, Cell::new(0));
+        wheel
     }
 
-    /// Returns a driver whose log, or whose wheel, has an entry of each timer, of which the older 60 % have ended.
-    fn half_dead(store: &mut Marks, in_log: bool) -> Driver {
-        let driver = if in_log {
+    /// Returns a wheel whose log, or whose wheel, has an entry of each timer, of which the older 60 % have ended.
+    fn half_dead(store: &mut Marks, in_log: bool) -> Wheel {
+        let wheel = if in_log {
             logged(store)
         } else {
             crowded(store, 1)
@@ -314,7 +279,7 @@ mod tests {
         let ended = store.marks.len() / 5 * 3;
         store.marks[..ended].fill(10);
         store.ended = ended as u64;
-        driver
+        wheel
     }
 
     #[test]
@@ -324,12 +289,12 @@ mod tests {
             .flat_map(|trim| [(trim, false), (trim, true)])
         {
             let mut store = Marks::of(200_000);
-            let mut driver = half_dead(&mut store, in_log);
+            let mut wheel = half_dead(&mut store, in_log);
             if follows_a_trim {
-                driver.begin_sweep();
+                wheel.begin_sweep();
             }
-            sweep(&mut driver, &mut store);
-            let (left, looks) = (driver.inserted() - 80_000, store.looks.get());
+            sweep(&mut wheel, &store);
+            let (left, looks) = (wheel.len() as u64 - 80_000, store.looks.get());
             // A thorough one looks at all but the young ones.
             let is_thorough = left == 0 && looks > 190_000;
             let is_short = left < ZOMBIE_FLOOR && looks < 150_000;
@@ -348,24 +313,24 @@ mod tests {
     fn a_thorough_sweep_sees_what_one_that_ended_early_has_passed() {
         for ends_early in [false, true] {
             let mut store = Marks::of(200_000);
-            let mut driver = crowded(&store, 1);
+            let mut wheel = crowded(&store, 1);
             // 19 of 20 of the older 120 000.
             (0..120_000)
                 .filter(|n| n % 20 != 0)
                 .for_each(|n| store.marks[n] = 10);
             store.ended = 114_000;
             if ends_early {
-                sweep(&mut driver, &mut store);
-                let left = driver.inserted();
+                sweep(&mut wheel, &store);
+                let left = wheel.len() as u64;
                 assert!((86_000..100_000).contains(&left), "{left} left");
             } else {
-                assert!((0..50).all(|_| driver.keep_bounded(&mut store, false, 500)));
+                assert!((0..50).all(|_| keeps_bounded(&mut wheel, &store, false)));
             }
             store.marks[..120_000].fill(10);
             store.ended = 120_000;
-            driver.begin_sweep();
-            sweep(&mut driver, &mut store);
-            assert_eq!(driver.inserted(), 80_000);
+            wheel.begin_sweep();
+            sweep(&mut wheel, &store);
+            assert_eq!(wheel.len() as u64, 80_000);
         }
     }
 
@@ -373,45 +338,45 @@ mod tests {
     fn deferred_entries_are_looked_at_again_when_there_are_twice_as_many() {
         let count = 2 * ZOMBIE_FLOOR as usize;
         let mut store = Marks::of(count);
-        let mut deferred = Deferred::default();
-        let defer = |deferred: &mut Deferred, count| {
+        let mut wheel = Wheel::new();
+        let defer = |wheel: &mut Wheel, count| {
             for index in 0..count as u32 {
                 let entry = Entry {
                     deadline: FAR,
                     index,
                     mark: 9,
                 };
-                assert!(deferred.push(entry));
+                assert!(wheel.deferred.push(entry));
             }
         };
-        defer(&mut deferred, count);
+        defer(&mut wheel, count);
         for _ in 0..3 {
-            assert_eq!(deferred.remove_dead(&store), 0);
+            assert_eq!(wheel.deferred.remove_dead(&store), 0);
         }
         assert_eq!(store.looks.get(), count, "they are looked at once");
         // The next turn's are others.
-        deferred.insert(&mut Wheel::new());
+        wheel.insert_deferred();
         store.marks.fill(10);
-        defer(&mut deferred, count / 2);
-        assert_eq!(deferred.remove_dead(&store), count / 2);
+        defer(&mut wheel, count / 2);
+        assert_eq!(wheel.deferred.remove_dead(&store), count / 2);
         store.marks.fill(9);
-        defer(&mut deferred, count);
-        assert_eq!(deferred.remove_dead(&store), 0);
+        defer(&mut wheel, count);
+        assert_eq!(wheel.deferred.remove_dead(&store), 0);
         store.marks.fill(10);
-        defer(&mut deferred, count);
+        defer(&mut wheel, count);
         for removed in [2 * count, 0] {
-            assert_eq!(deferred.remove_dead(&store), removed);
+            assert_eq!(wheel.deferred.remove_dead(&store), removed);
         }
     }
 
     #[test]
     fn a_sweep_passes_living_timers_while_there_are_too_many_entries() {
         let mut store = Marks::of(31_000);
-        let mut driver = logged(&mut store);
+        let mut wheel = logged(&mut store);
         store.marks[1_000..].fill(10);
         store.ended = 30_000;
-        sweep(&mut driver, &mut store);
-        let left = driver.inserted();
+        sweep(&mut wheel, &store);
+        let left = wheel.len() as u64;
         assert!(!too_many(left, || store.pending()), "{left} left");
     }
 
@@ -419,12 +384,12 @@ mod tests {
     fn a_round_that_removes_some_or_is_requested_again_leads_to_another_one() {
         for (dead, requests) in [(0, 0), (0, 1), (0, 2), (100, 0)] {
             let mut store = Marks::of(20_000);
-            let mut driver = logged(&mut store);
+            let mut wheel = logged(&mut store);
             store.marks[1..=dead].fill(10);
             // So many entries in the wheel that look live that there are too many.
             for nth in 0..20_000 {
                 let deadline = FAR - nth * nth * 7 % FAR;
-                driver.wheel.insert(Entry {
+                wheel.insert(Entry {
                     deadline,
                     index: 0,
                     mark: 9,
@@ -432,13 +397,13 @@ mod tests {
             }
             store.ended = 19_996;
             while store.looks.get() < 30_000 {
-                assert!(driver.keep_bounded(&mut store, false, 500));
+                assert!(keeps_bounded(&mut wheel, &store, false));
             }
             // Those that die now lie in the log, where this round does not come any more.
             store.marks[1..10_000].fill(10);
-            (0..requests).for_each(|_| _ = driver.keep_bounded(&mut store, true, 500));
-            sweep(&mut driver, &mut store);
-            let removed = 40_000 - driver.inserted();
+            (0..requests).for_each(|_| _ = keeps_bounded(&mut wheel, &store, true));
+            sweep(&mut wheel, &store);
+            let removed = 40_000 - wheel.len() as u64;
             let goes_on = dead > 0 || requests > 0;
             assert_eq!(removed, if goes_on { 9_999 } else { 0 });
         }
