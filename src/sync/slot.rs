@@ -256,6 +256,37 @@ mod tests {
         }
     }
 
+    /// A thread that ends only borrows a slot for each call. One that is kept then is not lent to another thread.
+    #[test]
+    #[cfg_attr(
+        windows,
+        ignore = "no thread begins there while another one destroys its thread-locals"
+    )]
+    fn a_slot_that_is_kept_while_the_thread_ends_is_its_own() {
+        struct Late(std::sync::mpsc::Sender<(u32, u32)>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                let kept = keep();
+                let other = std::thread::spawn(|| with(|slot| slot)).join().unwrap();
+                self.0.send((kept.slot, other)).unwrap();
+            }
+        }
+        thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
+        for has_slot in [true, false] {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                LATE.with(|late| late.set(Some(Late(sender))));
+                if has_slot {
+                    with(|_| ());
+                }
+            })
+            .join()
+            .unwrap();
+            let (mine, other) = receiver.recv().unwrap();
+            assert_ne!(mine, other, "two threads with one slot");
+        }
+    }
+
     /// A slot that is kept in a thread-local outlives the one that would give it back.
     #[test]
     #[cfg_attr(

@@ -493,3 +493,28 @@ fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
     let now = timer.now();
     assert_eq!(fire_all(&mut timer, now), [0, 512]);
 }
+
+/// A poll that reads a part of the messages knows nothing of the rest, so the lag counts from what it knew first.
+#[test]
+fn the_lag_stays_while_polls_read_only_a_part_of_the_messages() {
+    let clock = ManualClock::new();
+    let settings = Settings::new().clock(clock.clone());
+    let mut timer = settings
+        .budget(Budget::new().drain(4))
+        .build_with_waker(|| ())
+        .unwrap();
+    let remote = timer.remote();
+    remote.schedule(MS, 1).unwrap();
+    (0..20).for_each(|_| _ = remote.schedule(HOUR, 0).unwrap());
+    remote.schedule(2 * MS, 2).unwrap();
+    clock.advance(100 * MS);
+    let (mut fired, mut partial) = (Vec::new(), 0);
+    while timer.poll(clock.now(), |due| fired.push(due.payload)).more {
+        if !fired.contains(&2) {
+            partial += 1;
+            assert!(timer.stats().lag >= 98 * MS, "{partial} polls");
+        }
+    }
+    assert!(partial > 2);
+    assert_eq!((fired, timer.stats().lag), (vec![1, 2], Duration::ZERO));
+}

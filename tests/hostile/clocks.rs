@@ -411,3 +411,51 @@ fn a_stop_from_what_a_clock_has_panicked_with_is_told_where_it_is() {
         assert!(timer.stop().is_ok());
     }
 }
+
+/// However its shard ends, a worker that has told of its start tells of its end, once.
+#[test]
+fn each_start_of_a_worker_has_its_end() {
+    let by_stop = |timer: &Timer<u64>, _: &Breakable| _ = timer.stop().unwrap();
+    let by_clock = |timer: &Timer<u64>, clock: &Breakable| {
+        clock.set_broken(true);
+        let _ = timer.schedule_key(Time::ZERO, 1);
+        wait_until("it has failed", || timer.state() == EngineState::Failed);
+    };
+    let by_driver = |timer: &Timer<u64>, clock: &Breakable| {
+        let mut shard = timer.drive_shard(0).unwrap();
+        clock.set_broken(true);
+        shard.turn(Waker::noop()).unwrap_err();
+    };
+    let driven_till_the_stop = |timer: &Timer<u64>, _: &Breakable| {
+        let shard = timer.drive_shard(0).unwrap();
+        timer.stop().unwrap();
+        drop(shard);
+    };
+    type End = fn(&Timer<u64>, &Breakable);
+    let ends: [End; 4] = [by_stop, by_clock, by_driver, driven_till_the_stop];
+    for (nth, end) in ends.into_iter().enumerate() {
+        let (clock, told) = (
+            Breakable::default(),
+            Arc::new([const { AtomicU32::new(0) }; 2]),
+        );
+        let tell = |which: usize| {
+            let told = Arc::clone(&told);
+            move |_| _ = told[which].fetch_add(1, Ordering::SeqCst)
+        };
+        let timer = one_shard()
+            .clock(clock.clone())
+            .on_worker_start(tell(0))
+            .on_worker_stop(tell(1))
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
+        timer.start().unwrap();
+        timer.wait_idle();
+        end(&timer, &clock);
+        clock.set_broken(false);
+        let counts = || told.each_ref().map(|it| it.load(Ordering::SeqCst));
+        wait_until("it has told", || counts() == [1, 1]);
+        timer.stop().unwrap();
+        drop(timer);
+        assert_eq!(counts(), [1, 1], "way {nth}");
+    }
+}

@@ -11,8 +11,8 @@ use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Budget, DrivenShard, EngineState, Expired, IdleStrategy, ScheduleErrorKind, Shutdown,
-    StartError, Timer, TimerTask, TurnError, WeakTimer,
+    Budget, Builder, DrivenShard, EngineState, Expired, IdleStrategy, PinState, Pinning,
+    ScheduleErrorKind, Shutdown, StartError, Timer, TimerTask, TurnError, WeakTimer,
 };
 
 /// Each turn leaves one timer behind, which is due just now.
@@ -774,4 +774,67 @@ fn a_shutdown_that_fires_does_not_wait_for_a_driver_that_has_just_come() {
         });
         drop(drivers);
     }
+}
+
+/// Tries to have the shard itself when its last clone is dropped.
+struct Successor {
+    timer: Timer<u64>,
+    told: Sender<Option<TurnError>>,
+}
+
+impl Wake for Successor {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        let claimed = self.timer.drive_shard(0);
+        self.told.send(claimed.err()).unwrap();
+    }
+}
+
+/// Otherwise the next one's waker would be forgotten with it, and its task would sleep on.
+#[test]
+fn a_driver_that_leaves_forgets_its_waker_before_another_can_have_the_shard() {
+    for at in [Setup::with_workers(), Setup::by_hand()] {
+        let (timer, _fired) = at.recording();
+        let (told, claims) = channel();
+        let mut shard = timer.drive_shard(0).unwrap();
+        let successor = Successor {
+            timer: timer.clone(),
+            told,
+        };
+        let waker = Waker::from(Arc::new(successor));
+        shard.turn(&waker).unwrap();
+        drop(waker);
+        assert_eq!(claims.try_recv().ok(), None, "the shard has the waker");
+        drop(shard);
+        let refused = claims.recv_timeout(secs(20)).unwrap();
+        assert_eq!(refused, Some(TurnError::Driven { shard: 0 }));
+        drop(timer.drive_shard(0).unwrap());
+        timer.stop().unwrap();
+    }
+}
+
+/// What the statistics say of a worker's core follows the shard from hand to hand.
+#[test]
+fn a_shard_is_pinned_again_after_each_driver() {
+    let Some(core) = core_affinity::get_core_ids().and_then(|cores| Some(cores.first()?.id)) else {
+        return;
+    };
+    let builder = Builder::new().shards(1).pinning(Pinning::List(vec![core]));
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    let pinning = || timer.stats().shards[0].pinning;
+    timer.start().unwrap();
+    timer.wait_idle();
+    let pinned = pinning();
+    for _ in 0..3 {
+        let mut shard = timer.drive_shard(0).unwrap();
+        shard.turn(Waker::noop()).unwrap();
+        wait_until("the driver has it", || pinning() == PinState::Unpinned);
+        drop(shard);
+        wait_until("its worker has it again", || pinning() == pinned);
+    }
+    assert!(pinned == PinState::Pinned(core) || cfg!(not(target_os = "linux")));
+    timer.stop().unwrap();
 }
