@@ -194,15 +194,15 @@ impl<T> Table<T> {
     ) -> Option<(u64, u32)> {
         loop {
             // Before the state changes: afterwards another thread may free the periodic state.
-            // SAFETY: the owner is busy (the function's contract).
+            // SAFETY: the owner has claimed the timer (the function's contract).
             let due = unsafe { link.own(|own| own.recurrence.tick()) };
             node.deadline.show(due);
             match node.state.finish_call(called) {
                 Finished::Waits { mark } => return Some((due, mark)),
-                // SAFETY: the owner is still busy.
+                // SAFETY: the owner has still claimed the timer.
                 Finished::Moved => unsafe { Self::take_over(node, link) },
                 Finished::Ended => {
-                    // SAFETY: the owner is still busy, and the timer has ended.
+                    // SAFETY: the owner has still claimed the timer, which has ended.
                     unsafe { self.let_go(cache, index, node, link) };
                     return None;
                 }
@@ -234,7 +234,7 @@ impl<T> Table<T> {
             }
             // A mover may not have announced this deadline yet: the mark tells it then that the owner knows.
             if node.deadline.settle(deadline) {
-                // SAFETY: the owner is busy (the function's contract).
+                // SAFETY: the owner has claimed the timer (the function's contract).
                 return unsafe { link.own(|own| own.recurrence.move_to_tick(deadline.tick())) };
             }
         }
@@ -263,13 +263,13 @@ impl<T> Table<T> {
         // SAFETY: the caller has ended the timer.
         let kept = unsafe { link.take_kept() };
         if !was.has(CLAIMED) {
-            // SAFETY: the timer was not busy when the caller ended it, so all of the periodic state is the caller's.
+            // SAFETY: the timer was not claimed when the caller ended it, so all of the periodic state is the caller's.
             unsafe { link.free() };
         }
         kept
     }
 
-    /// Frees the state of a timer that was busy, if the winner is the last that used it.
+    /// Frees the state of a timer that was claimed, if the winner is the last that used it.
     ///
     /// # Safety
     ///

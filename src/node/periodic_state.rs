@@ -8,7 +8,7 @@
 //!
 //! The owner clones the template for each call. The template is itself a clone of what the timer was given, made when
 //! the timer is scheduled, so the two parts never meet: a cancel takes what is kept while the owner clones or calls,
-//! without a lock and without waiting. A thread that ends a timer that is not busy has both parts; otherwise the one
+//! without a lock and without waiting. A thread that ends a timer that is not claimed has both parts; otherwise the one
 //! of the two who lets go last frees the rest.
 
 use crate::contain;

@@ -95,7 +95,7 @@ impl<T> Node<T> {
     ///
     /// # Safety
     ///
-    /// The node's timer is periodic, and the caller keeps the node: it has ended the timer or is its busy owner.
+    /// The node's timer is periodic, and the caller keeps the node: it has ended the timer, or has claimed it as its owner.
     pub(super) unsafe fn link(&self) -> Link<T> {
         self.load.with(|load| {
             // SAFETY: this is what a periodic node carries (the function's contract), and no thread writes it before
