@@ -1,8 +1,8 @@
 //! A loop and its remotes, by the calls of the public interface: its shortcuts for rounds in which nothing was sent lose
 //! nothing that is sent meanwhile.
 
-use super::harness::{Bell, Bound, bounded, explore_as, name_of, references, spawn};
-use crate::{EventLoopTimer, ManualClock, Remote, Settings, Time};
+use super::harness::{Bell, Bound, JoinHandle, bounded, explore_as, name_of, references, spawn};
+use crate::{EventLoopTimer, ManualClock, Period, Remote, Settings, Time};
 use std::time::Duration;
 
 /// A push and a sleep take some hundred steps.
@@ -103,5 +103,109 @@ fn a_remote_is_made_before_the_block() {
         drop(it.timer.remote());
         sending.join().unwrap();
         it.assert_woken(asleep, SOON);
+    });
+}
+
+impl Loop {
+    /// Makes a remote, and a thread that uses it, then lets it go.
+    fn spawn<R: Send + 'static>(
+        &self,
+        body: impl FnOnce(&Remote<u64>) -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let remote = self.remote();
+        spawn(move || {
+            let result = body(&remote);
+            drop(remote);
+            references::remove();
+            result
+        })
+    }
+}
+
+/// The last remote cancels a timer and goes while the loop, which may find itself alone by then, cancels it as well: one
+/// of them gets the payload.
+#[test]
+fn the_last_remote_cancels_and_goes_or_cancel() {
+    explore_loop(|mut it| {
+        let key = it.timer.schedule(Time::ZERO, SOON, 7).unwrap();
+        let cancelling = it.spawn(move |remote| remote.cancel(key).into_payload());
+        let own = it.timer.cancel(key).into_payload();
+        let other = cancelling.join().unwrap();
+        assert_eq!(own.xor(other), Some(7));
+        assert_eq!(it.timer.pending(), 0);
+    });
+}
+
+/// A loop that was alone has moved a timer, and makes a remote before it blocks, which pulls the timer in: the loop is
+/// woken, and fires it.
+#[test]
+fn a_remote_moves_what_the_loop_moved_alone() {
+    explore_loop(|mut it| {
+        let key = it.timer.schedule(Time::ZERO, 2 * SOON, 7).unwrap();
+        assert!(it.timer.reschedule(Time::ZERO, key, 9 * SOON).moved());
+        let asleep = it.timer.poll_timeout(Time::ZERO);
+        assert_eq!(asleep, Some(2 * SOON), "the entry stays");
+        let moving = it.spawn(move |remote| remote.reschedule(key, SOON).moved());
+        assert!(moving.join().unwrap());
+        it.assert_woken(asleep, SOON);
+        assert_eq!(it.timer.poll(Time::ZERO + SOON, |_| ()).fired, 1);
+    });
+}
+
+/// A handler cancels and moves timers alone, and then makes a remote, which cancels what the handler cancels as well, and
+/// what it moved.
+#[test]
+fn a_remote_is_made_in_a_handler() {
+    explore_loop(|mut it| {
+        let due = it.timer.schedule(Time::ZERO, Duration::ZERO, 1).unwrap();
+        let key = it.timer.schedule(Time::ZERO, SOON, 7).unwrap();
+        let mut cancelling = None;
+        let mut own = None;
+        let Loop { timer, .. } = &mut it;
+        timer.poll_with(Time::ZERO, |timer, expired| {
+            assert_eq!(expired.key, due);
+            let gone = timer.schedule(Time::ZERO, SOON, 8).unwrap();
+            assert_eq!(timer.cancel(gone).into_payload(), Some(8));
+            assert!(timer.reschedule(Time::ZERO, key, 2 * SOON).moved());
+            references::add();
+            let remote = timer.remote();
+            cancelling = Some(spawn(move || {
+                let payload = remote.cancel(key).into_payload();
+                assert!(!remote.cancel(gone).won());
+                drop(remote);
+                references::remove();
+                payload
+            }));
+            own = timer.cancel(key).into_payload();
+        });
+        let other = cancelling.unwrap().join().unwrap();
+        assert_eq!(own.xor(other), Some(7));
+    });
+}
+
+/// The handler of a periodic timer makes a remote, which ends that timer during the call or after it.
+#[test]
+fn a_remote_is_made_during_a_periodic_call() {
+    explore_loop(|mut it| {
+        let period = Period::fixed_delay(SOON);
+        let key = it
+            .timer
+            .schedule_periodic(Time::ZERO, Duration::ZERO, period, 7);
+        let key = key.unwrap();
+        let mut cancelling = None;
+        it.timer.poll_with(Time::ZERO, |timer, _| {
+            references::add();
+            let remote = timer.remote();
+            cancelling = Some(spawn(move || {
+                let payload = remote.cancel(key).into_payload();
+                drop(remote);
+                references::remove();
+                payload
+            }));
+            // It is not a timer that fires once.
+            assert!(timer.reschedule(Time::ZERO, key, 2 * SOON).moved() || !timer.is_pending(key));
+        });
+        assert_eq!(cancelling.unwrap().join().unwrap(), Some(7));
+        assert_eq!((it.timer.pending(), it.timer.is_pending(key)), (0, false));
     });
 }

@@ -58,6 +58,22 @@ impl<T> Table<T> {
         }
     }
 
+    /// Moves a timer to a later tick, where no other thread can reach the table, if it fires once and was only armed:
+    /// without an exchange. False says nothing.
+    #[inline]
+    pub(crate) fn move_later_alone(&self, index: u32, generation: u64, deadline: u64) -> bool {
+        let Some(node) = self.nodes.get(index) else {
+            return false;
+        };
+        let is_later =
+            node.state.is_as_armed(generation) && deadline >= node.deadline.load().tick();
+        if is_later {
+            // The entry finds it when it comes due, and no message is under way.
+            node.deadline.set(deadline);
+        }
+        is_later
+    }
+
     /// Decides, as the owner, what to insert for an entry that has just arrived with `mark` for `tick`: its tick and
     /// mark.
     #[inline]

@@ -148,6 +148,25 @@ impl<T> Table<T> {
         self.end_any(cache, index, generation, phase)
     }
 
+    /// Like [`end`](Self::end), where no other thread can reach the table.
+    #[inline(always)] // as above
+    pub(crate) fn end_alone(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        generation: u64,
+        phase: Phase,
+    ) -> Option<T> {
+        let node = self.nodes.get(index)?;
+        if node.state.end_alone(generation, phase) {
+            // SAFETY: as in `end`.
+            let payload = unsafe { node.take_single() };
+            cache.give(&self.depot, index);
+            return Some(payload);
+        }
+        self.end_any(cache, index, generation, phase)
+    }
+
     /// Like [`end`](Self::end), of a timer in any state.
     #[inline(never)] // out of the way of the usual case
     fn end_any(&self, cache: &ThreadCache, index: u32, generation: u64, phase: Phase) -> Option<T> {

@@ -263,7 +263,11 @@ impl<T> Owner<T> {
             return None;
         }
         let own = self.handle.of_owner();
-        let payload = own.end(key)?;
+        let payload = if self.is_alone() {
+            own.end_alone(key)?
+        } else {
+            own.end(key)?
+        };
         if own.count_cancelled() % ZOMBIES_PER_LOOK == 0 {
             self.look_at_zombies();
         }
@@ -295,6 +299,9 @@ impl<T> Owner<T> {
             return false;
         }
         let own = self.handle.of_owner();
+        if self.is_alone() && own.move_later_alone(key, deadline) {
+            return true;
+        }
         match own.move_to(key, deadline) {
             Rescheduled::Gone => return false,
             Rescheduled::Later | Rescheduled::Overtaken => {}

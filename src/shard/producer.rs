@@ -198,6 +198,32 @@ impl<T> Producer<'_, T> {
         )
     }
 
+    /// Like [`end`](Self::end), for an owner that is alone.
+    #[inline]
+    pub(super) fn end_alone(self, key: Key<T>) -> Option<T> {
+        let Self { shard, thread } = self;
+        shard.table.end_alone(
+            &thread.cache,
+            key.index(),
+            shard.table.generation(key),
+            Phase::Cancelled,
+        )
+    }
+
+    /// Moves a deadline to a later tick, for an owner that is alone, if the timer was only armed; false says nothing.
+    #[inline]
+    pub(super) fn move_later_alone(self, key: Key<T>, deadline: u64) -> bool {
+        let Self { shard, thread } = self;
+        let generation = shard.table.generation(key);
+        let moved = shard
+            .table
+            .move_later_alone(key.index(), generation, deadline);
+        if moved {
+            thread.moved.add(1);
+        }
+        moved
+    }
+
     /// Cancels the timer that `key` names: its payload, if the caller won.
     #[inline]
     pub(crate) fn cancel(self, key: Key<T>) -> Option<T> {

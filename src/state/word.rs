@@ -136,6 +136,24 @@ impl StateWord {
         self.load() == armed && self.step(armed, armed.in_phase(phase)).is_ok()
     }
 
+    /// Like [`end_as_armed`](Self::end_as_armed), where no other thread can reach the node: without an exchange.
+    #[inline(always)]
+    pub(crate) fn end_alone(&self, generation: u64, phase: Phase) -> bool {
+        let armed = State::unarmed(generation).in_phase(Phase::Pending);
+        let found = self.load() == armed;
+        if found {
+            // ORDERING: Relaxed: what makes another thread reach the node comes later, and orders it.
+            self.0.store(armed.in_phase(phase).0, Ordering::Relaxed);
+        }
+        found
+    }
+
+    /// Returns whether the timer that `generation` names fires once and has been neither moved by an exchange nor held.
+    #[inline(always)]
+    pub(crate) fn is_as_armed(&self, generation: u64) -> bool {
+        self.load() == State::unarmed(generation).in_phase(Phase::Pending)
+    }
+
     /// Cancels the timer of a `TimerHandle`, whose own hold keeps the node.
     #[inline]
     pub(crate) fn cancel_held(&self) -> Ending {
