@@ -120,8 +120,9 @@ fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: 
 
 /// The arithmetic of periods and times, against the plain one.
 fn periods(rhythm: Rhythm, length: Duration, start: Time, delays: &[Delay], ticks: Ticks) {
-    let Some(period) = rhythm.period(length) else { return };
-    assert_eq!(period.length(), Duration::from_nanos(saturated(length.as_nanos())));
+    let period = rhythm.period(length);
+    let nanos = saturated(length.as_nanos()).max(1);
+    assert_eq!(period.length(), Duration::from_nanos(nanos));
     assert_eq!(period.is_fixed_delay(), rhythm == Rhythm::FixedDelay);
     let mut nominal = start;
     for delay in delays {
