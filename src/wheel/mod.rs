@@ -46,9 +46,9 @@ mod records;
 mod rings;
 mod sweep;
 
+pub(crate) use bound::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK};
 #[cfg(feature = "threads")]
-pub(crate) use bound::too_many;
-pub(crate) use bound::{SWEEP_PER_LOOK, ZOMBIE_FLOOR, ZOMBIES_PER_LOOK};
+pub(crate) use bound::{ZOMBIE_FLOOR, too_many};
 pub(crate) use entry::no_memory;
 pub use entry::{DeadMask, Entry, Sweep};
 pub use hierarchical::Wheel;
