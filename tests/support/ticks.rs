@@ -90,10 +90,11 @@ impl Rhythm {
         }
     }
 
-    /// The deadline after `nominal`, handled at `now`.
+    /// The deadline after `nominal`, handled at `now`. A length of zero counts as a nanosecond.
     pub(crate) fn next(self, length: Duration, nominal: Time, now: Time) -> Time {
         let (length, nominal) = (length.as_nanos(), u128::from(nominal.as_nanos()));
-        let (length, now) = (u128::from(saturated(length)), u128::from(now.as_nanos()));
+        let length = u128::from(saturated(length).max(1));
+        let now = u128::from(now.as_nanos());
         let missed = nominal + length <= now;
         Time::from_nanos(saturated(match self {
             Self::FixedDelay => now + length,
