@@ -122,6 +122,9 @@ pub(super) struct Chunks {
     with_room: BitSet,
     used: usize,
     free: usize,
+    /// Segments that there is memory for, if that is bounded.
+    #[cfg(test)]
+    pub(super) most_segments: Option<usize>,
 }
 
 impl Chunks {
@@ -356,6 +359,10 @@ impl Chunks {
         let is_vacant = |segment: &Segment| segment.chunks.is_none();
         let vacant = self.segments.iter().position(is_vacant);
         let number = vacant.unwrap_or(self.segments.len());
+        #[cfg(test)]
+        if self.most_segments.is_some_and(|most| number >= most) {
+            return None;
+        }
         // 2^32 chunks are half a tebibyte at least; the last segment number stays unused because `NIL` names it.
         if number >= (NIL >> SEGMENT_BITS) as usize {
             return None;

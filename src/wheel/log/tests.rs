@@ -397,6 +397,32 @@ fn dead_entries_count_against_the_limit() {
     }
 }
 
+#[test]
+fn entries_without_room_in_the_rings_stay_in_order() {
+    let (count, mut before) = (12_000, 0);
+    let mut timers = Timers::sealed(count);
+    for segments in [0, 1, 2] {
+        timers.wheel.chunks.most_segments = Some(segments);
+        timers.wheel.insert_all();
+        let inserted = timers.inserted();
+        assert!(
+            inserted > before || segments == 0,
+            "{segments} segments have room for {inserted}"
+        );
+        let log = &timers.wheel.log;
+        assert_eq!(log.len(), count as usize - inserted);
+        assert_eq!(
+            log.earliest(),
+            5_000 + inserted as u64,
+            "the first that stays"
+        );
+        before = inserted;
+    }
+    timers.wheel.chunks.most_segments = None;
+    timers.wheel.insert_all();
+    assert!(timers.came().into_iter().eq(0..count as u32));
+}
+
 /// The memory of all blocks, with that of the lists in which they are.
 fn bytes_of(log: &Log) -> usize {
     let blocks = log.blocks.iter().chain([&log.tail]);
