@@ -56,6 +56,9 @@ const LENGTHS: usize = bounded(u32::BITS as usize, SEGMENTS + BASE_BITS as usize
 pub(crate) struct Segments<T> {
     /// The [origin](origin_of) of each segment, null where there is none, by the length of its places.
     origins: [AtomicPtr<T>; LENGTHS],
+    /// The first slot of each segment: an origin lies outside of it, so that the leak sanitizer misses it.
+    #[cfg(fuzzing)]
+    firsts: [AtomicPtr<T>; SEGMENTS],
 }
 
 // SAFETY: the table owns its slots and hands out only shared references to them.
@@ -96,6 +99,8 @@ impl<T: Zeroable> Segments<T> {
         const { assert!(size_of::<T>() > 0 && align_of::<T>() > 1) };
         Self {
             origins: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+            #[cfg(fuzzing)]
+            firsts: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
         }
     }
 
@@ -160,7 +165,12 @@ impl<T: Zeroable> Segments<T> {
             Ordering::Release,
             Ordering::Acquire,
         ) {
-            Ok(_) => Some(origin),
+            Ok(_) => {
+                // ORDERING: Relaxed: only the sanitizer looks at it.
+                #[cfg(fuzzing)]
+                self.firsts[segment].store(fresh.as_ptr(), Ordering::Relaxed);
+                Some(origin)
+            }
             Err(winner) => {
                 // SAFETY: `fresh` came from `allocate` with this length and no other thread saw it.
                 unsafe { release(fresh, segment_len(segment)) };
