@@ -5,7 +5,8 @@
 use super::harness::{Bound, bounded, explore, explore_as, name_of, spawn};
 use crate::sync::lock::{Condvar, Mutex};
 use crate::{
-    Builder, Clock, Drive, Expired, ManualClock, Pinning, Shutdown, Time, Timer, TurnError,
+    Builder, Clock, Drive, Expired, ManualClock, Pinning, ScheduleErrorKind, Shutdown, Time, Timer,
+    TurnError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -323,6 +324,40 @@ fn stop_or_turn_that_panics() {
         drop(timer);
         // The worker may be the last that keeps the engine.
         engine.wait();
+    });
+}
+
+/// A turn panics while another thread schedules: the timer is accepted, or its caller finds out why the shard has ended.
+#[test]
+fn schedule_or_turn_that_panics() {
+    explore(BY_HAND, || {
+        let clock = Breakable::default();
+        let timer = Builder::new()
+            .shards(1)
+            .drive(Drive::Manual)
+            .pinning(Pinning::Off)
+            .clock(clock.clone())
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
+        let later = Time::ZERO + SOON;
+        timer.schedule_key(later, 1).unwrap();
+        clock.0.store(true, Ordering::SeqCst);
+        let other = timer.clone();
+        let turning = spawn(move || other.turn());
+        let scheduled = timer
+            .schedule_key(later, 2)
+            .map_err(|error| error.into_kind());
+        let failed =
+            |kind: &ScheduleErrorKind| matches!(kind, ScheduleErrorKind::WorkerFailed { .. });
+        assert!(
+            scheduled.is_ok() || scheduled.as_ref().is_err_and(failed),
+            "{scheduled:?}"
+        );
+        assert_eq!(turning.join().unwrap(), Err(TurnError::Failed { shard: 0 }));
+        assert_eq!(
+            timer.stop().unwrap().len(),
+            1 + usize::from(scheduled.is_ok())
+        );
     });
 }
 
