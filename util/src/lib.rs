@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [dependencies]
-//! tickwheel-util = { version = "1.0.0-rc.1", features = ["tokio"] }
+//! tickwheel-util = { version = "0.1", features = ["tokio"] }
 //! ```
 //!
 //! ```
