@@ -159,14 +159,16 @@ impl Store {
         Place { partition, birth }
     }
 
-    /// Settles what was wrong with a request that was refused because the partition does not know this birth.
-    async fn renew_place(&self, place: &Place) -> Result<()> {
+    /// Settles what was wrong with a request that was refused because the partition does not know this birth. Returns
+    /// whether the request belongs to this place still.
+    async fn renew_place(&self, place: &Place) -> Result<bool> {
         self.refresh().await?;
-        if self.agreed().birth == place.birth {
+        let stays = self.agreed().birth == place.birth;
+        if stays {
             let key = format!("{}:birth", self.base(place.partition));
             let _: () = self.ask(&Cmd::set(key, &*place.birth)).await?;
         }
-        Ok(())
+        Ok(stays)
     }
 
     /// The key of what all nodes of the namespace agree on.

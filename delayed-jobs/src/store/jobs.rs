@@ -153,16 +153,27 @@ impl Emptying {
         }
     }
 
+    /// Runs the script; `None` if the jobs may belong to another place now. Where they belong to this one they stay in
+    /// their order, in which those of one key are accepted.
+    async fn accept(&self, jobs: &[NewJob]) -> Result<Option<Vec<Answer>>> {
+        let place = self.lane.1.as_ref();
+        for _ in 0..AGREEMENTS {
+            let accepted = self.store.accept(place, jobs).await?;
+            let (None, Some(place)) = (&accepted, place) else {
+                return Ok(accepted);
+            };
+            if !self.store.renew_place(place).await? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
     /// Accepts what waits until nothing does.
     async fn run(mut self) {
         while !self.has_ended {
             let (jobs, waiting): (Vec<NewJob>, Vec<_>) = self.take(MOST).into_iter().unzip();
-            let place = self.lane.1.as_ref();
-            let accepted = match (self.store.accept(place, &jobs).await, place) {
-                (Ok(None), Some(place)) => self.store.renew_place(place).await.map(|()| None),
-                (accepted, _) => accepted,
-            };
-            match accepted {
+            match self.accept(&jobs).await {
                 Ok(Some(answers)) => {
                     send(
                         waiting

@@ -85,7 +85,7 @@ impl Store {
             let place = self.place_of_key(&new.name);
             match self.schedule_at(&place, new).await? {
                 Some(scheduled) => return Ok(scheduled),
-                None => self.renew_place(&place).await?,
+                None => _ = self.renew_place(&place).await?,
             }
         }
         Err(restless())
