@@ -188,11 +188,9 @@ impl Engine {
     pub(super) fn finish(mut self) -> Vec<u64> {
         assert_eq!(self.peer.handle.pending(), 0, "still counted as pending");
         assert_eq!(self.close(), 0, "returned too late");
-        for _ in 0..self.limit.as_ref().map_or(0, |limit| limit.max) {
-            assert!(
-                self.limit.as_ref().is_some_and(|limit| limit.acquire()),
-                "a permit is taken"
-            );
+        if let Some(limit) = &self.limit {
+            let free = (0..=limit.max).filter(|_| limit.acquire()).count();
+            assert_eq!(free, limit.max, "permits are free");
         }
         let Self {
             owner,
