@@ -100,7 +100,7 @@ pub(crate) fn cooperate<T>(
     poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
     #[cfg(feature = "tokio")]
-    let budget = ready!(::tokio::task::coop::poll_proceed(cx));
+    let budget = ready!(tokio::task::coop::poll_proceed(cx));
     let output = ready!(poll(cx));
     #[cfg(feature = "tokio")]
     budget.made_progress();
@@ -110,7 +110,7 @@ pub(crate) fn cooperate<T>(
 /// Returns whether [`cooperate`] polls.
 pub(crate) fn has_budget() -> bool {
     #[cfg(feature = "tokio")]
-    return ::tokio::task::coop::has_budget_remaining();
+    return tokio::task::coop::has_budget_remaining();
     #[cfg(not(feature = "tokio"))]
     true
 }
@@ -126,7 +126,7 @@ pub(crate) fn current() -> Timer {
         return timer;
     }
     #[cfg(feature = "tokio")]
-    if let Some(timer) = crate::tokio::with_engine(Timer::clone) {
+    if let Some(timer) = crate::tokio_rt::with_engine(Timer::clone) {
         return timer;
     }
     let timer = tickwheel::global();
@@ -158,7 +158,7 @@ impl EngineSleep {
         }
         #[cfg(feature = "tokio")]
         {
-            let sleep = crate::tokio::with_engine(|timer| timer.sleep(when));
+            let sleep = crate::tokio_rt::with_engine(|timer| timer.sleep(when));
             let is_outside = sleep.is_none();
             let sleep = sleep.unwrap_or_else(|| tickwheel::sleep(when).into());
             Self { sleep, is_outside }

@@ -40,8 +40,8 @@
 //! | none | [`time`]: the names of `tokio::time`; [`FutureExt`]: `timeout` as a method |
 //! | none | [`DelayQueue`]: items that come out when their time has come |
 //! | none | [`LocalSleeps`]: sleeps, timeouts and intervals of one thread, by a timer inside of its runtime |
-//! | `tokio` | [`time`] by an engine of the runtime's own, which it turns itself; the module [`tokio`] turns other engines |
-//! | `smol` | the module [`smol`]: tasks of the runtime that turn an engine's shards, in place of its workers |
+//! | `tokio` | [`time`] by an engine of the runtime's own, which it turns itself; the module [`tokio_rt`] turns other engines |
+//! | `smol` | the module [`smol_rt`]: tasks of the runtime that turn an engine's shards, in place of its workers |
 //! | `test-util` | `time::pause`, `advance` and `resume`; the module [`mod@test`]: virtual time on any executor |
 //! | `stream` | `Stream` for queues and intervals ([`IntervalStream`]); [`StreamExt`]: `timeout`, `timeout_repeating`, `throttle`, `chunks_timeout` |
 //! | `hyper` | [`HyperTimer`]: header-read, keep-alive and ping timeouts of hyper's connections |
@@ -86,14 +86,14 @@ mod quinn;
 #[cfg(feature = "tower")]
 mod retry;
 #[cfg(feature = "smol")]
-pub mod smol;
+pub mod smol_rt;
 #[cfg(feature = "stream")]
 mod stream;
 #[cfg(feature = "test-util")]
 pub mod test;
 pub mod time;
 #[cfg(feature = "tokio")]
-pub mod tokio;
+pub mod tokio_rt;
 #[cfg(feature = "tower")]
 mod tower;
 

@@ -142,7 +142,7 @@ pub(crate) fn scale() -> Option<Scale> {
 /// Returns whether the calling thread's time may be that of a test.
 pub(crate) fn is_virtual() -> bool {
     #[cfg(feature = "tokio")]
-    if crate::tokio::pausable::is_current() {
+    if crate::tokio_rt::pausable::is_current() {
         return true;
     }
     scale().is_some()

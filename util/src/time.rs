@@ -35,7 +35,7 @@
 //! runtime. What is made outside of a runtime is on the engine of the one that polls it first, as in
 //! `runtime.block_on(sleep(..))`. What is made in a runtime and outlives it goes on by the process's engine, and so does
 //! what is made after the runtime's end; but requests and bodies of the layers of this crate end with the runtime, as if
-//! their time were over. The module `tokio` says what a runtime needs,
+//! their time were over. The module `tokio_rt` says what a runtime needs,
 //! when timers wait, and which threads keep the engine's memory. Elsewhere, on smol for example, which cannot be asked
 //! for "the" executor: the process's, which has workers.
 //!

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Expired, Pinning, Timer, TurnError};
-use tickwheel_util::tokio::drive;
+use tickwheel_util::tokio_rt::drive;
 use tokio::runtime::{Builder as Runtime, Runtime as Tokio};
 
 const MS: Duration = Duration::from_millis(1);
@@ -120,7 +120,7 @@ fn driving_needs_a_runtime() {
 #[test]
 fn smol_drives_the_shared_engine() {
     smol::block_on(async {
-        let mut tasks = tickwheel_util::smol::drive_shared().unwrap();
+        let mut tasks = tickwheel_util::smol_rt::drive_shared().unwrap();
         assert_eq!(tasks.len(), 1, "nobody has asked for the engine before");
         let task = smol::spawn(tasks.remove(0));
         for delay in [0, 1, 7, 30] {

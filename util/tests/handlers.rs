@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use tickwheel::{Builder, Expired, Pinning, Timer};
-use tickwheel_util::tokio::drive;
+use tickwheel_util::tokio_rt::drive;
 use tokio::runtime::{Builder as Runtime, Handle, Runtime as Tokio};
 use tokio::task::block_in_place;
 
@@ -116,7 +116,7 @@ fn a_handler_that_panics_in_place_ends_nothing() {
 #[test]
 fn a_closure_of_the_shared_engine_may_block_in_place() {
     let runtime = threads(2);
-    let _tasks = runtime.block_on(async { tickwheel_util::tokio::drive_shared().unwrap() });
+    let _tasks = runtime.block_on(async { tickwheel_util::tokio_rt::drive_shared().unwrap() });
     let (tell, told) = mpsc::channel();
     let timer = tickwheel::global().unwrap();
     for n in 0..20 {
@@ -136,7 +136,7 @@ fn a_handler_on_smol_may_wait_for_the_reactor() {
     thread::spawn(move || {
         let timer: Timer = engine().build().unwrap();
         smol::block_on(async {
-            let mut tasks = tickwheel_util::smol::drive(&timer).unwrap();
+            let mut tasks = tickwheel_util::smol_rt::drive(&timer).unwrap();
             let task = smol::spawn(tasks.remove(0));
             for _ in 0..5 {
                 let (done, finished) = smol::channel::bounded(1);

@@ -184,7 +184,7 @@ fn a_task_that_has_an_engine_driven_and_blocks_holds_up_nobody() {
     let builder = tickwheel::Builder::new().shards(1);
     let timer = builder.pinning(tickwheel::Pinning::Off).build().unwrap();
     let driven = timer.clone();
-    let drive = move || drop(tickwheel_util::tokio::drive(&driven).unwrap());
+    let drive = move || drop(tickwheel_util::tokio_rt::drive(&driven).unwrap());
     holds_up_nobody(drive, async move || timer.sleep(20 * MS).await.unwrap());
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tickwheel::{Builder, Pinning, Timer, TurnError};
 use tickwheel_util::DelayQueue;
 use tickwheel_util::time::{Instant, interval, sleep, timeout};
-use tickwheel_util::tokio::drive;
+use tickwheel_util::tokio_rt::drive;
 use tokio::runtime::{Builder as Runtime, Runtime as Tokio};
 
 const MS: Duration = Duration::from_millis(1);

@@ -38,7 +38,7 @@ impl Instant {
             return Self(scale.now());
         }
         #[cfg(all(feature = "test-util", feature = "tokio"))]
-        return Self(crate::tokio::pausable::now());
+        return Self(crate::tokio_rt::pausable::now());
         #[cfg(not(all(feature = "test-util", feature = "tokio")))]
         Self(std::time::Instant::now())
     }
@@ -98,8 +98,8 @@ impl Instant {
             return Self(scale.instant_of(time));
         }
         #[cfg(all(feature = "test-util", feature = "tokio"))]
-        if crate::tokio::pausable::is_current() {
-            let now = crate::tokio::pausable::time();
+        if crate::tokio_rt::pausable::is_current() {
+            let now = crate::tokio_rt::pausable::time();
             return Self::now().far_add(time - now) - (now - time);
         }
         time.to_instant()
@@ -172,10 +172,10 @@ impl From<Instant> for When {
             return scale.time_of(instant.0).into();
         }
         #[cfg(all(feature = "test-util", feature = "tokio"))]
-        if crate::tokio::pausable::is_current() {
+        if crate::tokio_rt::pausable::is_current() {
             let here = Instant::now();
             // If time does not stand, it is read last, so that no deadline is early.
-            let now = crate::tokio::pausable::time();
+            let now = crate::tokio_rt::pausable::time();
             return (now + (instant - here) - (here - instant)).into();
         }
         instant.0.into()

@@ -37,9 +37,9 @@ pub fn pause() {
         crate::test::scale().is_none(),
         "time stands already: this thread has a test clock"
     );
-    ::tokio::time::pause();
+    tokio::time::pause();
     assert!(
-        crate::tokio::pausable::align(),
+        crate::tokio_rt::pausable::align(),
         "time stands only in a current-thread runtime with `enable_time`"
     );
 }
@@ -56,7 +56,7 @@ pub fn resume() {
         crate::test::scale().is_none(),
         "the time of a test clock stands until its test ends"
     );
-    ::tokio::time::resume();
+    tokio::time::resume();
 }
 
 /// Moves time that stands, fires what is due then, and yields once, like `tokio::time::advance`.
@@ -94,11 +94,11 @@ pub async fn advance(duration: Duration) {
     #[cfg(feature = "tokio")]
     {
         // Its first poll moves the clock, its second one is ready.
-        let mut moved = std::pin::pin!(::tokio::time::advance(duration));
+        let mut moved = std::pin::pin!(tokio::time::advance(duration));
         poll_fn(|cx| {
             let polled = moved.as_mut().poll(cx);
             if polled.is_pending() {
-                crate::tokio::pausable::turn();
+                crate::tokio_rt::pausable::turn();
             }
             polled
         })

@@ -6,8 +6,6 @@
 use super::Turning;
 use super::alarm::SleepAlarm;
 use crate::driving::by_alarm::TurnedByAlarm;
-use ::tokio::runtime::{Handle, RuntimeFlavor};
-use ::tokio::time::Instant;
 use std::future::Future;
 use std::panic::catch_unwind;
 use std::pin::{Pin, pin};
@@ -15,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::{Builder, Clock, Drive, Time, Timer, TurnError};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::Instant;
 
 /// As fine as can be, so that a jump ends where the sleep does, and not at another tick behind it.
 const TICK: Duration = Duration::from_micros(1);
@@ -135,6 +135,6 @@ pub(crate) fn align() -> bool {
     let now = super::with_engine(Timer::now).unwrap_or_default();
     let rest = next_tick(now) - now;
     // Its first poll moves the clock.
-    let _ = pin!(::tokio::time::advance(rest)).poll(&mut Context::from_waker(Waker::noop()));
+    let _ = pin!(tokio::time::advance(rest)).poll(&mut Context::from_waker(Waker::noop()));
     true
 }

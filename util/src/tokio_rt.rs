@@ -31,8 +31,6 @@ mod request;
 
 use crate::driving::by_alarm::TurnedByAlarm;
 use crate::driving::{Driving, shared};
-use ::tokio::runtime::{Handle, Id};
-use ::tokio::task::JoinHandle;
 use alarm::TokioAlarm;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -45,6 +43,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tickwheel::{Builder, Pinning, Timer, TurnError};
+use tokio::runtime::{Handle, Id};
+use tokio::task::JoinHandle;
 
 /// Spawns a task for each shard of an engine, which turns it in place of its worker.
 ///
@@ -91,7 +91,7 @@ fn let_others_take_the_latest(runtime: &Handle) {
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(async {
-/// tickwheel_util::tokio::drive_shared()?;
+/// tickwheel_util::tokio_rt::drive_shared()?;
 /// tickwheel::sleep(std::time::Duration::from_millis(5)).await;
 /// # std::io::Result::Ok(()) }).unwrap();
 /// ```

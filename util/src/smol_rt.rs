@@ -2,15 +2,15 @@
 //!
 //! ```
 //! # smol::block_on(async {
-//! for task in tickwheel_util::smol::drive_shared()? {
+//! for task in tickwheel_util::smol_rt::drive_shared()? {
 //!     smol::spawn(task).detach();
 //! }
 //! tickwheel::sleep(std::time::Duration::from_millis(5)).await;
 //! # std::io::Result::Ok(()) }).unwrap();
 //! ```
 //!
-//! For any executor whose threads run the reactor of `async-io`. What the [`tokio`](crate::tokio) module says of tasks
-//! that are busy, aborted or dropped holds here, too.
+//! For any executor whose threads run the reactor of `async-io`. What the module [`tokio_rt`](crate::tokio_rt) says of
+//! tasks that are busy, aborted or dropped holds here, too.
 
 use crate::driving::{Alarm, Driving, shared};
 use async_io::Timer as Reactor;

@@ -9,11 +9,11 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use {
     super::request::TurnRequest,
-    ::tokio::io::{Interest, unix::AsyncFd},
-    ::tokio::runtime::{Handle, RuntimeFlavor},
     std::os::fd::{AsRawFd, OwnedFd, RawFd},
     std::sync::Arc,
     std::task::{Wake, Waker},
+    tokio::io::{Interest, unix::AsyncFd},
+    tokio::runtime::{Handle, RuntimeFlavor},
 };
 
 /// Goes off by a timer of the kernel.
@@ -151,12 +151,12 @@ pub(super) type TokioAlarm = SleepAlarm;
 
 /// Goes off by a timer of tokio's.
 #[cfg(any(not(target_os = "linux"), feature = "test-util"))]
-pub(super) struct SleepAlarm(Pin<Box<::tokio::time::Sleep>>);
+pub(super) struct SleepAlarm(Pin<Box<tokio::time::Sleep>>);
 
 #[cfg(any(not(target_os = "linux"), feature = "test-util"))]
 impl Alarm for SleepAlarm {
     fn new() -> io::Result<Self> {
-        Ok(Self(Box::pin(::tokio::time::sleep(Duration::ZERO))))
+        Ok(Self(Box::pin(tokio::time::sleep(Duration::ZERO))))
     }
 
     fn set(&mut self, pause: Duration) -> io::Result<()> {
@@ -167,7 +167,7 @@ impl Alarm for SleepAlarm {
             Ok(millis) => Duration::from_millis(millis.saturating_sub(1)) + Duration::from_nanos(1),
             Err(_) => pause,
         };
-        let now = ::tokio::time::Instant::now();
+        let now = tokio::time::Instant::now();
         let until = now
             .checked_add(pause)
             .unwrap_or(now + Duration::from_secs(1 << 30));
