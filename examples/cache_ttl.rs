@@ -68,7 +68,7 @@ where
         // A write refreshes: if the timer of the old entry can be moved, it is kept.
         let timer = match old.filter(|old| self.timer.reschedule(*old, until).moved()) {
             Some(moved) => moved,
-            None => self.timer.schedule_key(until, key.clone())?,
+            None => self.timer.schedule(until, key.clone())?,
         };
         let replaced = map.insert(
             key,

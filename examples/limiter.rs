@@ -43,13 +43,13 @@ fn limiter(ended: &Sender<(u32, End)>) -> Result<Timer<Event>, BuildError> {
                 Event::Try { call, tries } if tokens > 0 => {
                     tokens -= 1;
                     end(call, End::Made { tries });
-                    timer.schedule_key(WINDOW, Event::TokenBack)
+                    timer.schedule(WINDOW, Event::TokenBack)
                 }
                 Event::Try {
                     call,
                     tries: MOST_TRIES,
                 } => return end(call, End::GivenUp),
-                Event::Try { call, tries } => timer.schedule_key(
+                Event::Try { call, tries } => timer.schedule(
                     pause(call, tries),
                     Event::Try {
                         call,
@@ -76,7 +76,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let timer = limiter(&ended)?;
     let calls = 50;
     for call in 0..calls {
-        timer.schedule_key(Duration::ZERO, Event::Try { call, tries: 1 })?;
+        timer.schedule(Duration::ZERO, Event::Try { call, tries: 1 })?;
     }
     let mut seen = vec![false; calls as usize];
     let (mut at_once, mut later, mut given_up) = (0, 0, 0);

@@ -18,7 +18,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
             seen.fetch_add(1, Ordering::Relaxed);
         })?;
 
-    timer.schedule_key(Duration::from_secs(3600), "lease expires")?;
+    timer.schedule(Duration::from_secs(3600), "lease expires")?;
     clock.advance(Duration::from_secs(3600) - Duration::from_millis(1));
     assert_eq!(timer.turn()?, 0, "never early");
     clock.advance(Duration::from_millis(1));

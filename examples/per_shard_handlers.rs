@@ -24,7 +24,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
             let timer = timer.clone();
             scope.spawn(move || {
                 for payload in first..first + 500 {
-                    let scheduled = timer.schedule_key(Duration::from_millis(5), payload);
+                    let scheduled = timer.schedule(Duration::from_millis(5), payload);
                     scheduled.expect("the engine runs and has no limit");
                 }
             });

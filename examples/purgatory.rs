@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{RecvError, Sender, channel};
 use std::thread;
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Timer, TimerHandle};
+use tickwheel::{Builder, Expired, Key, Timer};
 
 /// A consumer's request, to be answered with how many bytes there are, or with `None` at its timeout.
 ///
@@ -24,7 +24,7 @@ type Fetch = Sender<Option<u64>>;
 struct Log {
     bytes: u64,
     /// Who waits for how many bytes.
-    waiting: Vec<(u64, TimerHandle<Fetch>)>,
+    waiting: Vec<(u64, Key<Fetch>)>,
     /// How many were still waiting when the list was last cleaned.
     cleaned: usize,
 }
@@ -46,7 +46,8 @@ impl Purgatory {
         // A topic to which nobody writes must not keep every request that times out. Cleaning a list only when it has
         // doubled costs each request a constant.
         if log.waiting.len() > 2 * log.cleaned + 16 {
-            log.waiting.retain(|(_, timeout)| timeout.is_pending());
+            log.waiting
+                .retain(|(_, timeout)| self.timer.is_pending(*timeout));
             log.cleaned = log.waiting.len();
         }
         match self.timer.schedule(limit, fetch) {
@@ -74,12 +75,12 @@ impl Purgatory {
         let bytes = log.bytes;
         log.waiting.retain(|(least, timeout)| {
             if *least <= bytes {
-                let fetch = timeout.cancel().into_payload();
+                let fetch = self.timer.cancel(*timeout).into_payload();
                 fetch
                     .into_iter()
                     .for_each(|fetch| _ = fetch.send(Some(bytes)));
             }
-            timeout.is_pending()
+            self.timer.is_pending(*timeout)
         });
     }
 

@@ -8,10 +8,10 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let timer = Timer::new()?;
 
     let timeout = timer.run_after(Duration::from_secs(5), || println!("the request timed out"))?;
-    // The answer came: from here on the timeout cannot fire. Dropping the handle would not cancel it.
-    assert!(timeout.cancel().won());
+    // The answer came: from here on the timeout cannot fire.
+    assert!(timer.cancel(timeout).won());
     assert!(
-        !timeout.cancel().won(),
+        !timer.cancel(timeout).won(),
         "only one of cancel and fire wins, and only once"
     );
 

@@ -23,8 +23,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
 
     let close = Alarm::CloseIdle { connection: 7 };
-    let idle = timer.schedule_key(Duration::from_millis(300), close)?;
-    timer.schedule_key(Duration::from_millis(10), Alarm::Retry { request: 1 })?;
+    let idle = timer.schedule(Duration::from_millis(300), close)?;
+    timer.schedule(Duration::from_millis(10), Alarm::Retry { request: 1 })?;
 
     // Data came on the connection: its deadline moves out, which costs a few stores.
     assert!(timer.reschedule(idle, Duration::from_millis(500)).moved());

@@ -11,12 +11,11 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let timer = Timer::new()?; // one shard and one pinned worker per core
 //!
-//! // A closure that runs once, on a worker. Dropping the handle would leave the timer armed.
+//! // A closure that runs once, on a worker. The key names it.
 //! let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
 //!
 //! // The response came: one compare-and-swap, and the closure is handed back.
-//! assert!(deadline.cancel().won());
-//! assert!(deadline.is_cancelled());
+//! assert!(timer.cancel(deadline).won());
 //!
 //! // `stop` returns every timer that has neither fired nor been cancelled.
 //! timer.run_after(Duration::from_secs(3600), || println!("hourly report"))?;
@@ -42,7 +41,9 @@
 //! * A **deadline** is a delay, a [`Time`] of the timer's clock, or an [`Instant`](std::time::Instant): each call takes
 //!   a [`When`]. It is rounded up to a **tick**, so no timer is early.
 //! * A timer has one **payload**: a closure ([`TimerTask`]), or a value of your own type for one handler.
-//! * A [`Key`] of 12 bytes names a timer for ever; a stale key is harmless. A [`TimerHandle`] also keeps the answers.
+//! * A [`Key`] of 12 bytes names a timer for ever; a stale key is harmless. Each call that arms a timer returns one.
+//! * A [`TimerHandle`] needs no `Timer` beside it, knows how its timer ended, and can cancel it on drop. The calls that
+//!   return one end in `_handle`.
 //! * Exactly one of **cancel**, **fire** and **stop** ends a timer and gets the payload. [`Cancel`] tells who won.
 //! * Tests and simulations turn time by hand, with [`ManualClock`] and [`Drive::Manual`].
 //!
@@ -58,7 +59,7 @@
 //!     .tick(Duration::from_micros(100))
 //!     .build_with(move |expired: Expired<u64>| sender.send(expired).unwrap())?;
 //!
-//! let key = timer.schedule_key(Duration::from_millis(1), 17u64)?;
+//! let key = timer.schedule(Duration::from_millis(1), 17u64)?;
 //! let expired = receiver.recv()?;
 //! assert_eq!((expired.payload, expired.key), (17, key));
 //! assert!(!timer.is_pending(key));
@@ -206,7 +207,7 @@ mod pages {}
 ///
 /// ```compile_fail,E0599
 /// # let timer = tickwheel::Timer::new().unwrap();
-/// let timeout = timer.run_after(std::time::Duration::ZERO, || ()).unwrap();
+/// let timeout = timer.run_after_handle(std::time::Duration::ZERO, || ()).unwrap();
 /// let twin = timeout.clone();
 /// ```
 ///

@@ -132,7 +132,7 @@ fn errors_are_send_sync_and_static() {
     fn boxed(
         timer: &Timer<SendlessDebug>,
     ) -> Result<Key<SendlessDebug>, Box<dyn Error + Send + Sync>> {
-        Ok(timer.schedule_key(HOUR, SendlessDebug)?)
+        Ok(timer.schedule(HOUR, SendlessDebug)?)
     }
     let timer = one_shard()
         .build_with(|_: Expired<SendlessDebug>| ())
@@ -163,7 +163,7 @@ fn debug_does_not_need_a_payload_that_can_be_printed() {
     let timer = one_shard()
         .build_with(|_: Expired<SendlessDebug>| ())
         .unwrap();
-    let timeout = timer.schedule(HOUR, SendlessDebug).unwrap();
+    let timeout = timer.schedule_handle(HOUR, SendlessDebug).unwrap();
     says(
         format!("{:?}", timer),
         &["Timer", "Started", "shards: 1", "tick: 1ms"],
@@ -249,7 +249,7 @@ fn the_extremes_of_every_setting_are_accepted() {
         let (timer, fired) = recording(builder.clock(clock.clone()));
         // Only the first is sure of a place where the limit is one.
         let due = (0..20)
-            .filter(|id| timer.schedule_key(HOUR, *id).is_ok())
+            .filter(|id| timer.schedule(HOUR, *id).is_ok())
             .count();
         clock.advance(2 * HOUR);
         assert_eq!((timer.turn(), fired.len()), (Ok(due), due), "{settings}");
@@ -266,7 +266,7 @@ fn clocks_and_executors_can_be_shared() {
     for payload in [1, 2] {
         let builder = one_shard().clock(Arc::clone(&clock));
         let timer = builder.build_on(Arc::clone(&executor)).unwrap();
-        timer.schedule_key(Duration::ZERO, payload).unwrap();
+        timer.schedule(Duration::ZERO, payload).unwrap();
         assert_eq!(receiver.recv().unwrap().payload, payload);
     }
 }
@@ -275,7 +275,7 @@ fn clocks_and_executors_can_be_shared() {
 fn keys_are_ordered_and_hashed_by_what_they_name() {
     let (timer, _) = recording(one_shard().drive(Drive::Manual));
     let mut keys: Vec<Key<u64>> = (0..100)
-        .map(|id| timer.schedule_key(HOUR, id).unwrap())
+        .map(|id| timer.schedule(HOUR, id).unwrap())
         .collect();
     keys.sort();
     assert!(

@@ -1,6 +1,6 @@
 //! One vocabulary: the same code compiled against every front.
 //!
-//! `support/hand.rs` says what differs: who knows the time, and the engine's `schedule_key` beside the `schedule` that
+//! `support/hand.rs` says what differs: who knows the time, and the engine's `schedule` beside the `schedule` that
 //! gives a handle.
 
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
@@ -199,7 +199,7 @@ fn an_instant_is_exact_on_the_machines_clock() {
     let exact = clock.time_of(instant);
     let near = |told: Time| told >= exact && told < exact + MS;
     let (timer, _) = recording(one_shard().drive(Drive::Manual));
-    assert!(near(timer.schedule(instant, 1).unwrap().deadline()));
+    assert!(near(timer.schedule_handle(instant, 1).unwrap().deadline()));
     let mut timer = Settings::new().build_with_waker(|| ()).unwrap();
     timer.schedule(clock.now(), instant, 1u64).unwrap();
     timer.remote().schedule(instant, 2u64).unwrap();
@@ -214,11 +214,14 @@ fn an_instant_keeps_its_distance_on_another_clock() {
     let distant = |told: Time| told > NOW + HOUR - 60 * MS * 1000 && told <= NOW + HOUR + MS;
     let (timer, _) = recording(by_hand(MS, standing()));
     assert!(distant(
-        timer.schedule(Instant::now() + HOUR, 1).unwrap().deadline()
+        timer
+            .schedule_handle(Instant::now() + HOUR, 1)
+            .unwrap()
+            .deadline()
     ));
     let past = Instant::now().checked_sub(5 * MS);
     let overdue = timer
-        .schedule(past.expect("the machine runs for longer"), 2)
+        .schedule_handle(past.expect("the machine runs for longer"), 2)
         .unwrap();
     assert!(overdue.deadline() < NOW && overdue.deadline() > NOW - 60 * MS * 1000);
     let timer = event_loop(MS, standing());
@@ -261,7 +264,7 @@ fn the_clock_is_read_for_a_delay_and_for_a_point_if_a_tick_is_long() {
         let (timer, _) = recording(by_hand(tick, clock.clone()));
         timer.start().unwrap();
         clock.reads();
-        let handle = timer.schedule(HOUR, 1).unwrap();
+        let handle = timer.schedule_handle(HOUR, 1).unwrap();
         assert_eq!(clock.reads(), 1);
         for point in [NOW + HOUR, NOW, NOW - HOUR] {
             assert!(handle.reschedule(point).moved());
@@ -281,7 +284,7 @@ fn an_operator_sees_what_waits_and_how_late_it_is() {
     let budget = Budget::new().fire(2);
     let clock = standing();
     let (timer, _) = recording(by_hand(MS, clock.clone()).budget(budget));
-    (0..5).for_each(|id| drop(timer.schedule(MS, id).unwrap()));
+    (0..5).for_each(|id| _ = timer.schedule(MS, id).unwrap());
     let stats = timer.stats();
     assert_eq!(
         (stats.inbox(), stats.lag(), stats.cut_short()),
@@ -299,7 +302,7 @@ fn an_operator_sees_what_waits_and_how_late_it_is() {
         (stats.inbox(), stats.lag(), stats.cut_short()),
         (0, Duration::ZERO, 2)
     );
-    let key = timer.schedule_key(2 * HOUR, 6).unwrap();
+    let key = timer.schedule(2 * HOUR, 6).unwrap();
     assert!(timer.reschedule(key, HOUR).moved());
     assert_eq!(
         timer.stats().inbox(),
@@ -366,7 +369,7 @@ fn a_slow_handler_is_told_and_all_are_counted() {
         })
         .unwrap();
     let keys: Vec<_> = [4, 5, 9]
-        .map(|ms| timer.schedule_key(Duration::ZERO, ms).unwrap())
+        .map(|ms| timer.schedule(Duration::ZERO, ms).unwrap())
         .to_vec();
     clock.reads();
     assert_eq!(timer.turn(), Ok(3));
@@ -415,7 +418,7 @@ fn a_key_of_another_timer_is_stale() {
     // And of shards that none of them has.
     let builder = by_hand(MS, standing()).shards(8).routing(Routing::Spread);
     let (larger, _) = recording(builder);
-    keys.extend((0..8).map(|id| larger.schedule_key(HOUR, id).unwrap()));
+    keys.extend((0..8).map(|id| larger.schedule(HOUR, id).unwrap()));
     for (n, timer) in timers.iter_mut().enumerate() {
         for key in keys
             .iter()

@@ -148,9 +148,7 @@ fn a_worker_with_slack_sleeps_seldom() {
             .unwrap();
         let start = timer.now() + 30 * MS;
         for number in 0..TIMERS {
-            timer
-                .schedule_key(start + number * 100 * US, number)
-                .unwrap();
+            timer.schedule(start + number * 100 * US, number).unwrap();
         }
         assert_eq!(
             is_done.iter().take(TIMERS as usize).count(),

@@ -112,7 +112,7 @@ fn by_hand(clock: impl Clock) -> Builder {
 #[track_caller]
 fn arm(timer: &Timer<u64>, payload: u64) {
     timer
-        .schedule_key(Duration::ZERO, payload)
+        .schedule(Duration::ZERO, payload)
         .expect("the engine takes it");
 }
 
@@ -157,7 +157,7 @@ fn refuses() -> Fields {
     let builder = by_hand(ManualClock::new()).max_pending(1);
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     arm(&timer, 1);
-    timer.schedule_key(HOUR, 2).unwrap_err();
+    timer.schedule(HOUR, 2).unwrap_err();
     vec![("shard", "0".into()), ("reason", "1".into())]
 }
 
@@ -165,7 +165,7 @@ fn refuses_when_stopped() -> Fields {
     let builder = by_hand(ManualClock::new());
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     timer.stop().unwrap();
-    let refused = timer.schedule_key(HOUR, 1).unwrap_err();
+    let refused = timer.schedule(HOUR, 1).unwrap_err();
     vec![("reason", refused.kind().to_string())]
 }
 
@@ -174,7 +174,7 @@ fn panics() -> Fields {
     let timer = builder
         .build_with(|_: Expired<u64>| panic!("no luck"))
         .unwrap();
-    let key = timer.schedule_key(Duration::ZERO, 1).unwrap().to_raw();
+    let key = timer.schedule(Duration::ZERO, 1).unwrap().to_raw();
     timer.turn().unwrap();
     vec![
         ("shard", "0".into()),
@@ -228,7 +228,7 @@ fn ends_a_shard() -> Fields {
     let broken = Arc::new(AtomicBool::new(false));
     let builder = by_hand(Broken(Arc::clone(&broken)));
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-    timer.schedule_key(HOUR, 1).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
     broken.store(true, Ordering::SeqCst);
     while timer.turn().is_ok() {}
     assert_eq!(timer.stop().unwrap().len(), 1);
@@ -264,7 +264,7 @@ fn a_subscriber_that_panics_keeps_no_timer_from_its_end() {
         })
         .unwrap();
     (0..4).for_each(|id| arm(&timer, id));
-    let refused = timer.schedule_key(HOUR, 4).unwrap_err();
+    let refused = timer.schedule(HOUR, 4).unwrap_err();
     assert_eq!(*refused.payload(), 4);
     assert!(
         matches!(refused.kind(), ScheduleErrorKind::TooManyPending { .. }),
@@ -283,15 +283,15 @@ fn a_subscriber_whose_timer_is_refused_is_not_told_of_that() {
     let _turn = my_turn();
     let builder = by_hand(ManualClock::new()).max_pending(1);
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-    timer.schedule_key(HOUR, 1).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
     let (within, refusals) = (timer.clone(), Arc::new(AtomicU32::new(0)));
     let count = Arc::clone(&refusals);
     react(move || {
-        within.schedule_key(HOUR, 2).unwrap_err();
+        within.schedule(HOUR, 2).unwrap_err();
         count.fetch_add(1, Ordering::SeqCst);
     });
     for n in 1..=3 {
-        timer.schedule_key(HOUR, 3).unwrap_err();
+        timer.schedule(HOUR, 3).unwrap_err();
         assert_eq!((told().len(), refusals.load(Ordering::SeqCst)), (1, n));
     }
     *lock(&REACTION) = None;

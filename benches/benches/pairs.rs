@@ -24,7 +24,7 @@ fn main() {
     let mut looped = Settings::new()
         .build_with_waker(|| ())
         .expect("the settings are valid");
-    let schedule = || timer.schedule_key(DELAY, 17).expect("there is room");
+    let schedule = || timer.schedule(DELAY, 17).expect("there is room");
     for _ in 0..RESIDENTS {
         schedule();
         local
@@ -40,7 +40,7 @@ fn main() {
     criterion.bench_function("Timer/pair by handle", |bencher| {
         bencher.iter(|| {
             timer
-                .schedule(DELAY, 17)
+                .schedule_handle(DELAY, 17)
                 .expect("there is room")
                 .cancel()
                 .won()

@@ -135,14 +135,14 @@ const OPERATIONS: [(&str, Operation); 25] = [
         let timer = by_hand();
         pairs(
             times,
-            || timer.schedule(DELAY, 17),
+            || timer.schedule_handle(DELAY, 17),
             |it| it.cancel(),
             || _ = timer.turn(),
         );
     }),
     ("engine-closures", |times| {
         let timer = of_closures();
-        let schedule = || timer.schedule_key(DELAY, TimerTask::new(closure()));
+        let schedule = || timer.schedule(DELAY, TimerTask::new(closure()));
         pairs(
             times,
             schedule,
@@ -155,7 +155,7 @@ const OPERATIONS: [(&str, Operation); 25] = [
         let timer = of_closures();
         pairs(
             times,
-            || timer.run_after(DELAY, closure()),
+            || timer.run_after_handle(DELAY, closure()),
             |it| it.cancel(),
             || _ = timer.turn(),
         );
@@ -352,7 +352,7 @@ fn of_closures() -> Timer {
 }
 
 fn keys<W: Into<When>>(times: usize, timer: Timer<u64>, when: impl Fn() -> W) {
-    let schedule = || timer.schedule_key(when(), 17);
+    let schedule = || timer.schedule(when(), 17);
     pairs(
         times,
         schedule,
@@ -372,9 +372,7 @@ fn lives(times: usize) {
     let timer = typed(builder().clock(clock.clone()));
     for number in 0..times as u64 {
         let delay = Duration::from_millis(1 + number % 100);
-        timer
-            .schedule_key(delay, number)
-            .expect("there is no limit");
+        timer.schedule(delay, number).expect("there is no limit");
         if number % 1_000 == 999 {
             clock.advance(Duration::from_millis(1));
             timer.turn().expect("it is turned by hand");

@@ -120,7 +120,7 @@ fn fire(shards: usize, scale: Scale) -> Metrics {
             let timer = &timer;
             scope.spawn(move || {
                 for _ in 0..timers {
-                    timer.schedule_key(due, lane).expect("there is no limit");
+                    timer.schedule(due, lane).expect("there is no limit");
                 }
             });
         }

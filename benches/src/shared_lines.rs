@@ -45,12 +45,12 @@ const WAYS: [(&str, fn()); 8] = [
     // Typed payloads and owned handles.
     ("handles", || {
         let timer = typed(builder());
-        in_turn(|turn| turn.pairs(|| timer.schedule(DELAY, 17), |it| it.cancel().won()));
+        in_turn(|turn| turn.pairs(|| timer.schedule_handle(DELAY, 17), |it| it.cancel().won()));
     }),
     // Closures and owned handles, as on the README's first page.
     ("first-page", || {
         let timer = builder().build().expect("the settings are valid");
-        let schedule = || timer.run_after(DELAY, || _ = black_box(17));
+        let schedule = || timer.run_after_handle(DELAY, || _ = black_box(17));
         in_turn(|turn| turn.pairs(schedule, |it| it.cancel().won()));
     }),
     // A submitter per thread.
@@ -201,12 +201,7 @@ fn typed(builder: Builder) -> Timer<u64> {
 
 fn keys(builder: Builder) {
     let timer = typed(builder);
-    in_turn(|turn| {
-        turn.pairs(
-            || timer.schedule_key(DELAY, 17),
-            |it| timer.cancel(it).won(),
-        )
-    });
+    in_turn(|turn| turn.pairs(|| timer.schedule(DELAY, 17), |it| timer.cancel(it).won()));
 }
 
 /// Two threads at the same work, step by step: each warms up, then each is looked at.

@@ -26,16 +26,14 @@ const MS: Duration = Duration::from_millis(1);
 type Walk = fn(&Timer<u64>, &ManualClock);
 
 const WALKS: [(&str, Walk); 6] = [
-    ("schedule-key", |timer, _| {
-        _ = walked(|| timer.schedule_key(MS, 2))
-    }),
+    ("schedule", |timer, _| _ = walked(|| timer.schedule(MS, 2))),
     ("cancel", |timer, _| {
-        let key = timer.schedule_key(MS, 2).expect("there is room");
+        let key = timer.schedule(MS, 2).expect("there is room");
         assert!(walked(|| timer.cancel(key)).won());
     }),
     // One timer fires.
     ("turn", |timer, clock| {
-        timer.schedule_key(MS, 2).expect("there is room");
+        timer.schedule(MS, 2).expect("there is room");
         clock.advance(2 * MS);
         assert_eq!(walked(|| timer.turn()), Ok(1));
     }),
@@ -48,14 +46,14 @@ const WALKS: [(&str, Walk); 6] = [
             .expect("the settings are valid");
         timer.start().expect("there is a thread");
         timer.wait_idle();
-        timer.schedule_key(MS, 2).expect("there is room");
+        timer.schedule(MS, 2).expect("there is room");
         assert_eq!(fires.recv(), Ok(2));
         timer.wait_idle();
         assert!(timer.stop().is_ok_and(|left| left.is_empty()));
     }),
     // One timer is pending.
     ("stop", |timer, _| {
-        timer.schedule_key(MS, 2).expect("there is room");
+        timer.schedule(MS, 2).expect("there is room");
         assert_eq!(walked(|| timer.stop()).map(|rest| rest.len()), Ok(1));
     }),
     // One timer fires.
@@ -81,9 +79,9 @@ fn main() -> Result<(), Failure> {
             .clock(clock.clone());
         let timer = builder.build_with(|expired: Expired<u64>| _ = black_box(expired.payload))?;
         // Once before, so that what happens only the first time does not count.
-        let key = timer.schedule_key(MS, 1)?;
+        let key = timer.schedule(MS, 1)?;
         assert!(timer.cancel(key).won());
-        timer.schedule_key(MS, 1)?;
+        timer.schedule(MS, 1)?;
         clock.advance(2 * MS);
         assert_eq!(timer.turn(), Ok(1));
         find(&WALKS, name)?(&timer, &clock);

@@ -89,7 +89,7 @@ fn engine_firing() -> f64 {
         let _ = setup.book.wait_for(settled, Duration::from_secs(1));
     };
     round(0..PAIRS, 0);
-    counted("Timer, schedule_key + fire", || round(PAIRS..2 * PAIRS, 1))
+    counted("Timer, schedule + fire", || round(PAIRS..2 * PAIRS, 1))
 }
 
 #[test]
@@ -106,10 +106,10 @@ fn a_steady_state_does_not_allocate() {
     // Timers reach their shard through an inbox of blocks, and epochs are collected in bags: amortised, that
     // is a small fraction of an allocation per pair.
     let amortised = [
-        engine::<EnginePeer>("schedule_key", 1024),
-        engine::<EnginePeer>("schedule_key", 100_000),
+        engine::<EnginePeer>("schedule", 1024),
+        engine::<EnginePeer>("schedule", 100_000),
         engine::<HandlesPeer>("schedule (owned handle)", 1024),
-        engine::<ClosuresPeer>("schedule_key (closure of two words)", 1024),
+        engine::<ClosuresPeer>("schedule (closure of two words)", 1024),
         engine_firing(),
     ];
     assert!(

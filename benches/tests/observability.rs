@@ -20,7 +20,7 @@ fn engine() -> Timer<u32> {
     let keys: Vec<_> = (0..100)
         .map(|id| {
             let delay = Duration::from_millis(if id < 70 { 10 } else { 1000 });
-            timer.schedule_key(delay, id).expect("there is room")
+            timer.schedule(delay, id).expect("there is room")
         })
         .collect();
     assert!(keys[90..].iter().all(|key| timer.cancel(*key).won()));
@@ -111,7 +111,7 @@ fn reports_come_by_themselves_until_they_are_cancelled() {
             .expect("there is room");
         assert_eq!(cancelled(), Some(10.0), "at once");
         let cancel = || {
-            let key = watched.schedule_key(second, 0).expect("there is room");
+            let key = watched.schedule(second, 0).expect("there is room");
             assert!(watched.cancel(key).won());
         };
         cancel();

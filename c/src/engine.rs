@@ -79,7 +79,7 @@ pub unsafe extern "C" fn tw_timer_schedule(
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let delay = Duration::from_nanos(delay_ns);
-        let scheduled = known(timer)?.0.schedule_key(delay, Data(data));
+        let scheduled = known(timer)?.0.schedule(delay, Data(data));
         give(key, tw_key::of(scheduled)?);
         Ok(())
     })
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn tw_timer_schedule_at(
     guard(|| unsafe {
         let scheduled = known(timer)?
             .0
-            .schedule_key(Time::from_nanos(deadline), Data(data));
+            .schedule(Time::from_nanos(deadline), Data(data));
         give(key, tw_key::of(scheduled)?);
         Ok(())
     })

@@ -21,7 +21,10 @@ pub mod tick_and_builder;
 #[path = "../../examples/hashed_wheel.rs"]
 mod hashed_wheel;
 
-#[allow(dead_code, reason = "shared with the library's tests, which use more of it")]
+#[allow(
+    dead_code,
+    reason = "shared with the library's tests, which use more of it"
+)]
 #[path = "../../tests/support"]
 mod support {
     pub(crate) mod book;

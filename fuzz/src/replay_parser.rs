@@ -23,16 +23,30 @@ fn one(file: &[u8]) {
 fn accepted(ops: &[Op]) {
     let mut file = Vec::new();
     write(&mut file, ops).expect("memory takes everything");
-    assert_eq!(parse(&file[..]).as_deref(), Ok(ops), "what was written reads back");
+    assert_eq!(
+        parse(&file[..]).as_deref(),
+        Ok(ops),
+        "what was written reads back"
+    );
     assert!(ops.is_sorted_by_key(|op| op.time_us));
 }
 
 fn refused(file: &[u8], faults: &[LineError]) {
-    assert!((1..=FAULTS_KEPT + 1).contains(&faults.len()), "{} faults", faults.len());
+    assert!(
+        (1..=FAULTS_KEPT + 1).contains(&faults.len()),
+        "{} faults",
+        faults.len()
+    );
     assert!(faults.is_sorted_by_key(|fault| fault.line));
-    let lines = 1 + file.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() as u64;
+    let lines = 1 + file
+        .iter()
+        .filter(|byte| matches!(byte, b'\n' | b'\r'))
+        .count() as u64;
     for fault in faults {
-        assert!((1..=lines).contains(&fault.line), "{fault} in a file of {lines} lines");
+        assert!(
+            (1..=lines).contains(&fault.line),
+            "{fault} in a file of {lines} lines"
+        );
         let text = fault.to_string();
         assert!(text.len() < 1000 && !text.contains('\n'), "{text}");
     }
@@ -42,19 +56,31 @@ fn refused(file: &[u8], faults: &[LineError]) {
 /// operations, or nothing where there is a fault; no answer where the file is not that plain.
 fn naive(file: &[u8]) -> Option<Option<Vec<Op>>> {
     let plain = |byte: &u8| matches!(byte, b'\n' | b' ' | b'!' | b'#' | b'$'..=b'~');
-    let text = std::str::from_utf8(file).ok().filter(|_| file.iter().all(plain))?;
+    let text = std::str::from_utf8(file)
+        .ok()
+        .filter(|_| file.iter().all(plain))?;
     // A line of blanks is an empty line to people and a record of one empty field to a reader of CSV.
-    if text.lines().any(|line| !line.is_empty() && line.trim().is_empty()) {
+    if text
+        .lines()
+        .any(|line| !line.is_empty() && line.trim().is_empty())
+    {
         return None;
     }
-    let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let header: Option<Vec<&str>> =
-        lines.next().map(|line| line.split(',').map(str::trim).collect());
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let header: Option<Vec<&str>> = lines
+        .next()
+        .map(|line| line.split(',').map(str::trim).collect());
     if header.as_deref() != Some(&HEADER[..]) {
         return Some(None);
     }
     let (mut known, mut latest) = (HashSet::new(), 0);
-    Some(lines.map(|line| naive_line(line, &mut known, &mut latest)).collect())
+    Some(
+        lines
+            .map(|line| naive_line(line, &mut known, &mut latest))
+            .collect(),
+    )
 }
 
 fn naive_line(line: &str, known: &mut HashSet<u64>, latest: &mut u64) -> Option<Op> {
@@ -70,8 +96,12 @@ fn naive_line(line: &str, known: &mut HashSet<u64>, latest: &mut u64) -> Option<
     };
     let (time_us, id) = (number(time)?, number(id)?);
     let action = match name {
-        "schedule" => Action::Schedule { delay_us: number(delay)? },
-        "reschedule" => Action::Reschedule { delay_us: number(delay)? },
+        "schedule" => Action::Schedule {
+            delay_us: number(delay)?,
+        },
+        "reschedule" => Action::Reschedule {
+            delay_us: number(delay)?,
+        },
         "cancel" if delay.is_empty() => Action::Cancel,
         _ => return None,
     };
@@ -81,5 +111,9 @@ fn naive_line(line: &str, known: &mut HashSet<u64>, latest: &mut u64) -> Option<
     }
     known.insert(id);
     *latest = time_us;
-    Some(Op { time_us, id, action })
+    Some(Op {
+        time_us,
+        id,
+        action,
+    })
 }

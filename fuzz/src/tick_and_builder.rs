@@ -32,7 +32,13 @@ enum Delay {
 
 /// Runs the case; panics where a rule is broken.
 pub fn check(case: &Case) {
-    let Case { settings, uptime, delays, period, rhythm } = case;
+    let Case {
+        settings,
+        uptime,
+        delays,
+        period,
+        rhythm,
+    } = case;
     let ticks = Ticks::new(settings.tick().clamp(Duration::from_micros(1), MAX_TICK));
     let start = uptime.time(ticks);
     periods(*rhythm, period.duration(ticks), start, delays, ticks);
@@ -59,11 +65,18 @@ pub fn check(case: &Case) {
             None => (Time::ZERO, deadline.into()),
         };
         let key = local.schedule(now, when, ()).expect("there is a place");
-        rounded(local.deadline(key).expect("it is pending"), now, deadline, ticks);
+        rounded(
+            local.deadline(key).expect("it is pending"),
+            now,
+            deadline,
+            ticks,
+        );
     }
     if let (Some(mut timer), Some(delay)) = (event_loop, end) {
         let (deadline, _) = point(clock.now(), delay);
-        let key = timer.schedule(Time::ZERO, deadline, ()).expect("there is a place");
+        let key = timer
+            .schedule(Time::ZERO, deadline, ())
+            .expect("there is a place");
         let unfired = timer.close();
         assert_eq!((unfired.len(), unfired[0].key), (1, key));
         rounded(unfired[0].deadline, Time::ZERO, deadline, ticks);
@@ -84,13 +97,22 @@ fn point(now: Time, delay: Delay) -> (Time, Option<Duration>) {
 /// `told` is what `deadline` has to be rounded to; `now` is where its delay was counted from, if it was one.
 fn rounded(told: Time, now: Time, deadline: Time, ticks: Ticks) {
     if deadline <= now {
-        assert!(told <= now && (now - told).as_nanos() < u128::from(ticks.0), "due at once");
+        assert!(
+            told <= now && (now - told).as_nanos() < u128::from(ticks.0),
+            "due at once"
+        );
         return;
     }
     assert!(told >= deadline, "{told:?} is before {deadline:?}");
     let late = u128::from(told.as_nanos() - deadline.as_nanos());
-    assert!(late < u128::from(ticks.0), "{told:?} is a tick after {deadline:?}");
-    assert!(told == Time::MAX || told.as_nanos() % ticks.0 == 0, "{told:?} is not a tick");
+    assert!(
+        late < u128::from(ticks.0),
+        "{told:?} is a tick after {deadline:?}"
+    );
+    assert!(
+        told == Time::MAX || told.as_nanos() % ticks.0 == 0,
+        "{told:?} is not a tick"
+    );
 }
 
 /// Schedules one timer, looks at its deadline, and goes there: it fires then and not a nanosecond before.
@@ -98,12 +120,18 @@ fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: 
     let ticks = Ticks::new(timer.tick());
     let (now, (deadline, after)) = (clock.now(), point(clock.now(), delay));
     let when = after.map_or(deadline.into(), When::from);
-    let timeout = timer.schedule(when, ()).expect("there is a place");
-    let present = if after.is_some() { now } else { ticks.asked(now) };
+    let timeout = timer.schedule_handle(when, ()).expect("there is a place");
+    let present = if after.is_some() {
+        now
+    } else {
+        ticks.asked(now)
+    };
     if after.is_some() || deadline > present {
         rounded(timeout.deadline(), present, deadline, ticks);
     }
-    let due = after.map_or(ticks.point(deadline, present), |delay| ticks.deadline(now, delay));
+    let due = after.map_or(ticks.point(deadline, present), |delay| {
+        ticks.deadline(now, delay)
+    });
     assert_eq!(timeout.deadline(), ticks.start(due));
     let before = fired.load(Ordering::SeqCst);
     if timeout.deadline() > now {
@@ -113,9 +141,17 @@ fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: 
     clock.set(timeout.deadline());
     // A tick beyond the scale begins never, although its time is told as the end of the scale.
     let ever = due != NEVER && u128::from(due) * u128::from(ticks.0) <= u128::from(u64::MAX);
-    assert_eq!(timer.turn(), Ok(usize::from(ever)), "due at {:?}", timeout.deadline());
+    assert_eq!(
+        timer.turn(),
+        Ok(usize::from(ever)),
+        "due at {:?}",
+        timeout.deadline()
+    );
     assert_eq!(fired.load(Ordering::SeqCst) - before, usize::from(ever));
-    assert_eq!((timeout.is_expired(), timeout.cancel().won()), (ever, !ever));
+    assert_eq!(
+        (timeout.is_expired(), timeout.cancel().won()),
+        (ever, !ever)
+    );
 }
 
 /// The arithmetic of periods and times, against the plain one.
@@ -130,13 +166,20 @@ fn periods(rhythm: Rhythm, length: Duration, start: Time, delays: &[Delay], tick
         // A timer fires at its deadline or later.
         let now = now.max(nominal);
         let next = period.next(nominal, now);
-        assert_eq!(next, rhythm.next(length, nominal, now), "after {nominal:?} at {now:?}");
+        assert_eq!(
+            next,
+            rhythm.next(length, nominal, now),
+            "after {nominal:?} at {now:?}"
+        );
         assert_eq!(now + length, later(now, length));
         assert_eq!(nominal - now, Duration::ZERO);
         let stepped = Step::Ticks(1).from(now, None, ticks);
         let clock = ManualClock::starting_at(now);
         let tick = Duration::from_nanos(ticks.0);
-        assert_eq!((clock.advance(tick), Clock::now(&clock)), (stepped, stepped));
+        assert_eq!(
+            (clock.advance(tick), Clock::now(&clock)),
+            (stepped, stepped)
+        );
         nominal = next;
     }
 }

@@ -8,7 +8,10 @@ fn each_input(target: &str, run: impl Fn(&[u8])) {
     let corpus = home.join("corpus").join(target);
     let seeds = inputs(&corpus);
     assert!(!seeds.is_empty(), "{} holds no inputs", corpus.display());
-    for path in seeds.into_iter().chain(inputs(&home.join("artifacts").join(target))) {
+    for path in seeds
+        .into_iter()
+        .chain(inputs(&home.join("artifacts").join(target)))
+    {
         println!("{}", path.display());
         run(&std::fs::read(path).expect("the input can be read"));
     }
@@ -16,7 +19,10 @@ fn each_input(target: &str, run: impl Fn(&[u8])) {
 
 fn inputs(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect()
 }
 
 macro_rules! targets {

@@ -74,7 +74,7 @@ pub(crate) trait Grip<P: Payload>: Sized + Send + 'static {
 
 impl<P: Payload> Grip<P> for Key<P> {
     fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>> {
-        timer.schedule_key(delay, payload)
+        timer.schedule(delay, payload)
     }
 
     fn key(&self) -> Key<P> {
@@ -88,7 +88,7 @@ impl<P: Payload> Grip<P> for Key<P> {
 
 impl<P: Payload> Grip<P> for TimerHandle<P> {
     fn schedule(timer: &Timer<P>, delay: Duration, payload: P) -> Result<Self, ScheduleError<P>> {
-        timer.schedule(delay, payload)
+        timer.schedule_handle(delay, payload)
     }
 
     fn key(&self) -> Key<P> {

@@ -77,7 +77,7 @@ fn fire_all(timer: &Timer<u64>, fired: &Count) {
 fn fire_all_or_turn() {
     explore_engine(TASK, |timer, fired| {
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let turning = spawn(move || {
             let bell = Arc::new(Count::default());
             let turned = shard.turn(&Waker::from(Arc::clone(&bell)));
@@ -97,7 +97,7 @@ fn fire_all_or_turn_of_a_lent_shard() {
     explore_engine(WORKER, |timer, fired| {
         timer.start().unwrap();
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let turning = spawn(move || shard.turn(Waker::noop()).is_ok());
         fire_all(&timer, &fired);
         let _ = turning.join().unwrap();
@@ -109,7 +109,7 @@ fn fire_all_or_turn_of_a_lent_shard() {
 #[test]
 fn fire_all_or_claim() {
     explore_engine(WORKER, |timer, fired| {
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let first = timer.drive_shard(0).unwrap();
         let other = timer.clone();
         let claiming = spawn(move || other.drive_shard(0));
@@ -124,7 +124,7 @@ fn fire_all_or_claim() {
 fn fire_all_or_release() {
     explore_engine(TASK, |timer, fired| {
         let shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let releasing = spawn(move || drop(shard));
         fire_all(&timer, &fired);
         releasing.join().unwrap();
@@ -136,7 +136,7 @@ fn fire_all_or_release() {
 fn stop_or_turn() {
     explore_engine(TASK, |timer, fired| {
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let turning = spawn(move || shard.turn(Waker::noop()).is_ok());
         assert_eq!(timer.stop().unwrap().len(), 1);
         assert!(timer.is_stopped());
@@ -150,12 +150,12 @@ fn stop_or_turn() {
 fn a_released_shard_is_turned_on() {
     explore_engine(WORKER, |timer, fired| {
         let shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        timer.schedule(Duration::ZERO, 1).unwrap();
         drop(shard);
         timer.wait_idle();
         assert_eq!(fired.get(), 1);
         let shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(Duration::ZERO, 2).unwrap();
+        timer.schedule(Duration::ZERO, 2).unwrap();
         drop(shard);
         timer.wait_idle();
         assert_eq!((fired.get(), timer.stop().unwrap().len()), (2, 0));
@@ -167,7 +167,7 @@ fn a_released_shard_is_turned_on() {
 #[test]
 fn claim_or_turn_of_the_worker() {
     explore_engine(WORKER, |timer, fired| {
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        timer.schedule(Duration::ZERO, 1).unwrap();
         let mut shard = timer.drive_shard(0).unwrap();
         shard.turn(Waker::noop()).unwrap();
         assert_eq!(
@@ -176,7 +176,7 @@ fn claim_or_turn_of_the_worker() {
             "the worker's turn is over, or this one fires"
         );
         drop(shard);
-        timer.schedule_key(Duration::ZERO, 2).unwrap();
+        timer.schedule(Duration::ZERO, 2).unwrap();
         timer.wait_idle();
         assert_eq!((fired.get(), timer.stop().unwrap().len()), (2, 0));
     });
@@ -187,7 +187,7 @@ fn claim_or_turn_of_the_worker() {
 fn release_or_claim() {
     explore_engine(TASK, |timer, fired| {
         let first = timer.drive_shard(0).unwrap();
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        timer.schedule(Duration::ZERO, 1).unwrap();
         let releasing = spawn(move || drop(first));
         match timer.drive_shard(0) {
             Ok(mut second) => _ = second.turn(Waker::noop()).unwrap(),
@@ -206,7 +206,7 @@ fn start_or_claim() {
         let other = timer.clone();
         let starting = spawn(move || other.start().unwrap());
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        timer.schedule(Duration::ZERO, 1).unwrap();
         shard.turn(Waker::noop()).unwrap();
         assert_eq!(fired.get(), 1, "the driver turns");
         starting.join().unwrap();
@@ -218,7 +218,7 @@ fn start_or_claim() {
 #[test]
 fn stop_or_claim() {
     explore_engine(WORKER, |timer, fired| {
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let other = timer.clone();
         let claiming = spawn(move || {
             let mut shard = other.drive_shard(0).ok()?;
@@ -236,7 +236,7 @@ fn stop_or_claim() {
 fn drain_or_release() {
     explore_engine(TASK, |timer, fired| {
         let shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let releasing = spawn(move || drop(shard));
         let until = timer.now();
         let left = timer.shutdown(Shutdown::Drain { until }, Duration::MAX);
@@ -251,7 +251,7 @@ fn drain_or_release() {
 fn release_or_wait_idle() {
     explore_engine(bounded(1, 1), |timer, fired| {
         let shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        timer.schedule(Duration::ZERO, 1).unwrap();
         let releasing = spawn(move || drop(shard));
         timer.wait_idle();
         assert_eq!(fired.get(), 1);
@@ -312,7 +312,7 @@ fn stop_or_turn_that_panics() {
             .on_worker_start(move |_| _ = &kept)
             .build_with(|_: Expired<u64>| ())
             .unwrap();
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let mut shard = timer.drive_shard(0).unwrap();
         clock.0.store(true, Ordering::SeqCst);
         let turning = spawn(move || shard.turn(Waker::noop()));
@@ -340,13 +340,11 @@ fn schedule_or_turn_that_panics() {
             .build_with(|_: Expired<u64>| ())
             .unwrap();
         let later = Time::ZERO + SOON;
-        timer.schedule_key(later, 1).unwrap();
+        timer.schedule(later, 1).unwrap();
         clock.0.store(true, Ordering::SeqCst);
         let other = timer.clone();
         let turning = spawn(move || other.turn());
-        let scheduled = timer
-            .schedule_key(later, 2)
-            .map_err(|error| error.into_kind());
+        let scheduled = timer.schedule(later, 2).map_err(|error| error.into_kind());
         let failed =
             |kind: &ScheduleErrorKind| matches!(kind, ScheduleErrorKind::WorkerFailed { .. });
         assert!(
@@ -365,7 +363,7 @@ fn schedule_or_turn_that_panics() {
 #[test]
 fn turn_or_turn_by_hand() {
     explore_shards(BY_HAND, 1, Drive::Manual, |timer, fired| {
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        timer.schedule(Duration::ZERO, 1).unwrap();
         let other = timer.clone();
         let turning = spawn(move || other.turn().unwrap());
         let here = timer.turn().unwrap();
@@ -378,7 +376,7 @@ fn turn_or_turn_by_hand() {
 #[test]
 fn stop_or_turn_by_hand() {
     explore_shards(BY_HAND, 1, Drive::Manual, |timer, fired| {
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
+        timer.schedule(Duration::ZERO, 1).unwrap();
         let other = timer.clone();
         let turning = spawn(move || other.turn());
         let left = timer.stop().unwrap().len();
@@ -392,7 +390,7 @@ fn stop_or_turn_by_hand() {
 #[test]
 fn fire_all_or_turn_by_hand() {
     explore_shards(BY_HAND, 1, Drive::Manual, |timer, fired| {
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         let other = timer.clone();
         let turning = spawn(move || other.turn());
         fire_all(&timer, &fired);
@@ -429,7 +427,7 @@ fn stop_or_wait_idle() {
 fn fire_all_on_two_shards() {
     explore_shards(bounded(0, 0), 2, Drive::Workers, |timer, fired| {
         timer.start().unwrap();
-        timer.schedule_key(SOON, 1).unwrap();
+        timer.schedule(SOON, 1).unwrap();
         fire_all(&timer, &fired);
     });
 }

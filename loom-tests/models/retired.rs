@@ -201,7 +201,7 @@ where
 #[test]
 fn drop_an_engine_s_handle_or_timer() {
     explore_engine(|timer, payload| {
-        let handle = timer.schedule(SOON, payload).unwrap();
+        let handle = timer.schedule_handle(SOON, payload).unwrap();
         let using = spawn(move || {
             let _ = handle.reschedule(2 * SOON);
         });
@@ -216,7 +216,7 @@ fn make_an_engine_s_handle_or_drop_the_other_timer() {
     explore_engine(|timer, payload| {
         let own = timer.clone();
         let making = spawn(move || {
-            let handle = own.schedule(SOON, payload).unwrap();
+            let handle = own.schedule_handle(SOON, payload).unwrap();
             drop(own);
             drop(handle);
         });
@@ -236,7 +236,7 @@ fn upgrade_or_drop_an_engine_s_last_timer() {
             // ORDERING: Relaxed: orders nothing.
             let _ = ends.load(Ordering::Relaxed);
             if let Some(timer) = weak.upgrade() {
-                timer.schedule_key(SOON, payload).expect("a Timer is there");
+                timer.schedule(SOON, payload).expect("a Timer is there");
             }
         });
         // ORDERING: Relaxed: as above.

@@ -88,12 +88,12 @@ impl Builder {
     ///     // Three tries, each after twice the pause.
     ///     move |timer: &Timer<u32>, expired: Expired<u32>| {
     ///         let tried = expired.payload + 1;
-    ///         if tried == 3 || timer.schedule_key(Duration::from_millis(1 << tried), tried).is_err() {
+    ///         if tried == 3 || timer.schedule(Duration::from_millis(1 << tried), tried).is_err() {
     ///             done.send(tried).unwrap();
     ///         }
     ///     }
     /// })?;
-    /// timer.schedule_key(Duration::from_millis(1), 0)?;
+    /// timer.schedule(Duration::from_millis(1), 0)?;
     /// assert_eq!(tries.recv()?, 3);
     /// # Ok(()) }
     /// ```
@@ -125,7 +125,7 @@ impl Builder {
     /// let (sender, receiver) = channel::<Expired<u64>>();
     /// let send = move |expired| sender.send(expired).map_err(|refused| refused.0);
     /// let timer = Builder::new().shards(1).build_on(executor_fn(send, drop))?;
-    /// timer.schedule_key(Duration::ZERO, 17)?;
+    /// timer.schedule(Duration::ZERO, 17)?;
     /// assert_eq!(receiver.recv()?.payload, 17);
     /// # Ok(()) }
     /// ```

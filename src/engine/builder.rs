@@ -222,7 +222,7 @@ impl Builder {
     ///     .on_worker_stop(|shard| println!("the worker of shard {shard} ends"))
     ///     .build()?;
     /// let (send, worker) = std::sync::mpsc::channel();
-    /// timer.run_after(Duration::ZERO, move || send.send(std::thread::current().id()).unwrap())?.detach();
+    /// timer.run_after(Duration::ZERO, move || send.send(std::thread::current().id()).unwrap())?;
     /// assert_eq!(told.recv()?, (0, worker.recv()?));
     /// # Ok(()) }
     /// ```

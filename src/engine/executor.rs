@@ -29,7 +29,7 @@ use std::sync::Arc;
 ///
 /// let (threads, queues): (_, Vec<_>) = (0..4).map(|_| channel()).unzip();
 /// let timer = Builder::new().shards(1).build_on(Pool(threads))?;
-/// timer.schedule_key(Duration::ZERO, 6)?;
+/// timer.schedule(Duration::ZERO, 6)?;
 /// assert_eq!(queues[2].recv()?.payload, 6);
 /// # Ok(()) }
 /// ```

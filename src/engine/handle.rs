@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
+/// [`Timer::schedule_handle`](crate::Timer::schedule_handle) and
+/// [`run_after_handle`](crate::Timer::run_after_handle) return one. Where a name is enough, take a [`Key`].
+///
 /// A `TimerHandle` keeps its timer's record, so its answers stay right for as long as it exists. It keeps the engine's
 /// memory, not its workers. If the engine's last [`Timer`](crate::Timer) is gone, that memory, hooks included, is freed
 /// when another engine is built or ends after the last `TimerHandle` was dropped. It is two words large and cannot be
@@ -27,7 +30,7 @@ use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (timer, minute) = (Timer::new()?, Duration::from_secs(60));
-/// let deadline = timer.run_after(minute, || println!("too slow"))?;
+/// let deadline = timer.run_after_handle(minute, || println!("too slow"))?;
 /// assert!(deadline.is_pending() && timer.is_pending(deadline.key()));
 /// assert!(deadline.reschedule(2 * minute).moved());
 /// assert!(deadline.deadline() > timer.now() + minute);
@@ -35,8 +38,8 @@ use std::time::Duration;
 /// assert!(deadline.is_cancelled() && !deadline.is_expired());
 /// assert_eq!(deadline.state(), TimerState::Cancelled);
 ///
-/// let key = timer.run_after(minute, || println!("a minute later"))?.detach(); // stays armed
-/// let guard = timer.run_after(minute, || println!("too slow"))?.cancel_on_drop();
+/// let key = timer.run_after_handle(minute, || println!("a minute later"))?.detach(); // stays armed
+/// let guard = timer.run_after_handle(minute, || println!("too slow"))?.cancel_on_drop();
 /// drop(guard);
 /// assert!(timer.is_pending(key) && timer.pending() == 1);
 /// # Ok(()) }
@@ -68,7 +71,7 @@ const _: () = assert!(size_of::<Option<TimerHandle<u8>>>() <= 16);
 /// }
 ///
 /// let timer = Timer::new()?;
-/// let timeout = timer.run_after(Duration::from_secs(5), || ())?;
+/// let timeout = timer.run_after_handle(Duration::from_secs(5), || ())?;
 /// assert_eq!(told(&timeout), "in time so far");
 /// timer.stop()?;
 /// assert_eq!(told(&timeout), "given up");
@@ -225,12 +228,13 @@ impl<T> core::panic::RefUnwindSafe for TimerHandle<T> {}
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let timer = Timer::new()?;
 /// {
-///     let _guard = timer.run_after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
+///     let too_slow = || println!("too slow");
+///     let _guard = timer.run_after_handle(Duration::from_secs(5), too_slow)?.cancel_on_drop();
 ///     // ... what must be done within five seconds ...
 /// }
 /// assert_eq!(timer.pending(), 0);
 ///
-/// let guard = timer.run_after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
+/// let guard = timer.run_after_handle(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
 /// drop(guard.into_handle()); // a handle, which cancels nothing
 /// assert_eq!(timer.pending(), 1);
 /// # Ok(()) }

@@ -43,7 +43,7 @@ pub(super) struct Hooks {
 /// let (tell, told) = std::sync::mpsc::channel();
 /// let hook = move |report: &PanicReport| tell.send(report.clone()).unwrap();
 /// let timer = Builder::new().shards(1).on_panic(hook).build()?;
-/// let key = timer.run_after(Duration::ZERO, || panic!("no luck"))?.detach();
+/// let key = timer.run_after(Duration::ZERO, || panic!("no luck"))?;
 /// let report = told.recv()?;
 /// assert_eq!((report.shard, report.key, &*report.message), (0, key.to_raw(), "no luck"));
 /// # Ok(()) }

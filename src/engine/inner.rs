@@ -332,8 +332,8 @@ mod tests {
             let (a, b) = (engine(Routing::Home), engine(Routing::Spread));
             let mut keys = Vec::new();
             for number in 0..8 {
-                keys.push((&a, &b, number, a.schedule_key(HOUR, number).unwrap()));
-                keys.push((&b, &a, number, b.schedule_key(HOUR, number).unwrap()));
+                keys.push((&a, &b, number, a.schedule(HOUR, number).unwrap()));
+                keys.push((&b, &a, number, b.schedule(HOUR, number).unwrap()));
             }
             assert_eq!((a.pending(), b.pending()), (8, 8), "round {round}");
             assert!(scheduled(&a).contains(&8), "all on the thread's home");
@@ -342,8 +342,8 @@ mod tests {
                 assert!(!other.cancel(key).won(), "a key of another engine");
                 assert_eq!(timer.cancel(key).into_payload(), Some(number));
             }
-            let handle = a.schedule(HOUR, 9).unwrap();
-            b.schedule_key(HOUR, 10).unwrap();
+            let handle = a.schedule_handle(HOUR, 9).unwrap();
+            b.schedule(HOUR, 10).unwrap();
             assert_eq!(handle.cancel().into_payload(), Some(9));
             drop((handle, a));
             assert_eq!(b.pending(), 1);
@@ -353,14 +353,14 @@ mod tests {
     #[test]
     fn a_cancel_on_another_shard_changes_no_home() {
         let timer = engine(Routing::Home);
-        timer.schedule_key(HOUR, 0).unwrap();
+        timer.schedule(HOUR, 0).unwrap();
         let home = usize::from(scheduled(&timer)[0] == 0);
         // The next thread's home is the other shard.
-        let schedule = || timer.schedule_key(HOUR, 1).unwrap();
+        let schedule = || timer.schedule(HOUR, 1).unwrap();
         let key = std::thread::scope(|scope| scope.spawn(schedule).join().unwrap());
         assert_ne!(key.shard(), home);
         assert!(timer.cancel(key).won());
-        timer.schedule_key(HOUR, 2).unwrap();
+        timer.schedule(HOUR, 2).unwrap();
         assert_eq!(scheduled(&timer)[home], 2);
     }
 
@@ -369,7 +369,7 @@ mod tests {
         let timer = engine(Routing::Home);
         for home in [1, 0, 1] {
             timer.inner.set_home(home);
-            let key = timer.schedule_key(HOUR, 0).unwrap();
+            let key = timer.schedule(HOUR, 0).unwrap();
             assert_eq!(key.shard(), home);
         }
     }
@@ -382,7 +382,7 @@ mod tests {
         for number in 0..100 {
             let pair = || {
                 let cancelled = last.take().map(|key| timer.cancel(key).into_payload());
-                (timer.schedule_key(HOUR, number).unwrap(), cancelled)
+                (timer.schedule(HOUR, number).unwrap(), cancelled)
             };
             let (key, cancelled) = std::thread::scope(|scope| scope.spawn(pair).join().unwrap());
             assert_eq!(cancelled, number.checked_sub(1).map(Some));

@@ -15,7 +15,7 @@ use crossbeam_utils::CachePadded;
 /// let builder = Builder::new().shards(4).routing(Routing::Spread);
 /// let timer = builder.build_with(|_: Expired<u64>| ())?;
 /// for id in 0..8 {
-///     timer.schedule_key(Duration::from_secs(60), id)?;
+///     timer.schedule(Duration::from_secs(60), id)?;
 /// }
 /// assert!(timer.stats().shards.iter().all(|shard| shard.scheduled == 2));
 /// # Ok(()) }

@@ -40,7 +40,7 @@ pub enum IdleStrategy {
 /// let clock = ManualClock::new();
 /// let builder = Builder::new().drive(Drive::Manual).clock(clock.clone());
 /// let timer = builder.build_with(|expired: Expired<&str>| println!("{}", expired.payload))?;
-/// timer.schedule_key(Duration::from_secs(3600), "an hour later, in no time")?;
+/// timer.schedule(Duration::from_secs(3600), "an hour later, in no time")?;
 /// clock.advance(Duration::from_secs(3599));
 /// assert_eq!(timer.turn(), Ok(0));
 /// clock.advance(Duration::from_secs(1));

@@ -17,7 +17,7 @@ use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let timer = Timer::new()?;
-/// timer.run_after(Duration::from_secs(60), || ())?.cancel();
+/// timer.cancel(timer.run_after(Duration::from_secs(60), || ())?);
 /// timer.run_after(Duration::from_secs(60), || ())?;
 /// let stats = timer.stats();
 /// assert_eq!((stats.scheduled(), stats.cancelled(), stats.pending), (2, 1, 1));

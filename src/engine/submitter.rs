@@ -75,7 +75,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
         self.timer
     }
 
-    /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]); as [`Timer::schedule_key`].
+    /// Schedules `payload` to fire after a delay, or at a point in time ([`When`]); as [`Timer::schedule`].
     ///
     /// # Errors
     ///

@@ -35,10 +35,10 @@ use std::time::Duration;
 /// let timer = Builder::new().build_with(|expired: Expired<u64>| println!("{} is late", expired.payload))?;
 /// let minute = Duration::from_secs(60);
 ///
-/// let held = timer.schedule(minute, 17)?; // a handle, or:
-/// let key = timer.schedule_key(minute, 18)?; // a name, 12 bytes
+/// timer.schedule(minute, 17)?;
+/// let key = timer.schedule(minute, 18)?; // its name, 12 bytes
 /// assert!(timer.reschedule(key, 2 * minute).moved());
-/// assert!(timer.is_pending(key) && timer.deadline(key) > Some(held.deadline()));
+/// assert!(timer.is_pending(key) && timer.deadline(key) > Some(timer.now() + minute));
 /// assert_eq!(timer.cancel(key).into_payload(), Some(18));
 ///
 /// let beat = timer.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip), 19)?;
@@ -90,8 +90,7 @@ impl<T> Timer<T> {
 impl Timer<TimerTask> {
     /// Runs a closure on a worker, once, after a delay or at a point in time ([`When`]), rounded up to the next tick.
     ///
-    /// Like [`schedule`](Self::schedule) with [`TimerTask::new`]: a closure of up to three words is not boxed, and
-    /// dropping the returned [`TimerHandle`] leaves the timer armed.
+    /// Like [`schedule`](Self::schedule) with [`TimerTask::new`]: a closure of up to three words is not boxed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -99,7 +98,7 @@ impl Timer<TimerTask> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = tickwheel::Timer::new()?;
     /// let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
-    /// assert!(deadline.cancel().won());
+    /// assert!(timer.cancel(deadline).won());
     /// # Ok(()) }
     /// ```
     ///
@@ -111,8 +110,33 @@ impl Timer<TimerTask> {
         &self,
         when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<TimerHandle<TimerTask>, ScheduleError<TimerTask>> {
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
         self.schedule(when, TimerTask::new(run))
+    }
+
+    /// Like [`run_after`](Self::run_after), but returns a [`TimerHandle`]; see
+    /// [`schedule_handle`](Self::schedule_handle).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = tickwheel::Timer::new()?;
+    /// let deadline = timer.run_after_handle(Duration::from_secs(5), || println!("request timed out"))?;
+    /// assert!(deadline.cancel().won() && deadline.is_cancelled());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Like [`run_after`](Self::run_after).
+    #[inline]
+    pub fn run_after_handle(
+        &self,
+        when: impl Into<When>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<TimerHandle<TimerTask>, ScheduleError<TimerTask>> {
+        self.schedule_handle(when, TimerTask::new(run))
     }
 
     /// Runs a closure once per period, the first time `first` from now; see
@@ -162,34 +186,34 @@ impl<T: Send + 'static> Timer<T> {
     /// What is [due already](When) fires as soon as the worker gets to it; a delay that is too long for the scale of
     /// time (584 years) never fires and can be cancelled. The first timer starts the engine.
     ///
-    /// The returned [`TimerHandle`] may be dropped: the timer stays armed. Where a plain name is enough,
-    /// [`schedule_key`](Self::schedule_key) gives one that is smaller and can be copied.
+    /// The returned key names this timer for [`cancel`](Self::cancel), [`reschedule`](Self::reschedule) and the others.
+    /// It can be copied, and dropping it changes nothing.
     ///
     /// # Errors
     ///
     /// If the engine is stopped, `max_pending` timers are pending, or the workers cannot be started.
     /// The payload is in the error.
-    pub fn schedule(
+    #[inline]
+    pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
+        self.inner.schedule(self.inner.tick(when), payload, false)
+    }
+
+    /// Like [`schedule`](Self::schedule), but returns a [`TimerHandle`], which needs no `Timer` beside it, knows how its
+    /// timer ended, and can [cancel it on drop](TimerHandle::cancel_on_drop).
+    ///
+    /// Dropping the handle itself leaves the timer armed. A key costs fewer instructions, and a handle keeps its timer's
+    /// record from being used again until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Like [`schedule`](Self::schedule).
+    pub fn schedule_handle(
         &self,
         when: impl Into<When>,
         payload: T,
     ) -> Result<TimerHandle<T>, ScheduleError<T>> {
         let key = self.inner.schedule(self.inner.tick(when), payload, true)?;
         Ok(TimerHandle::new(&self.inner, key))
-    }
-
-    /// Like [`schedule`](Self::schedule), but returns a plain key: the cheapest way to arm a timer.
-    ///
-    /// # Errors
-    ///
-    /// Like [`schedule`](Self::schedule).
-    #[inline]
-    pub fn schedule_key(
-        &self,
-        when: impl Into<When>,
-        payload: T,
-    ) -> Result<Key<T>, ScheduleError<T>> {
-        self.inner.schedule(self.inner.tick(when), payload, false)
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`.
@@ -255,7 +279,7 @@ impl<T: Send + 'static> Timer<T> {
     /// let timer = Timer::new()?;
     /// let connection = Arc::new("connection 17");
     /// let held = Arc::clone(&connection);
-    /// let key = timer.run_after(Duration::ZERO, move || println!("{held} was idle"))?.detach();
+    /// let key = timer.run_after(Duration::ZERO, move || println!("{held} was idle"))?;
     /// if !timer.cancel(key).won() {
     ///     timer.wait_for_handler(key, Duration::from_secs(5))?;
     /// }
@@ -292,7 +316,7 @@ impl<T: Send + 'static> Timer<T> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = Builder::new().build_with(|_: Expired<u64>| ())?;
     /// for id in 0..3 {
-    ///     timer.schedule_key(Duration::from_secs(60), id)?;
+    ///     timer.schedule(Duration::from_secs(60), id)?;
     /// }
     /// let mut ids: Vec<_> = timer.cancel_all().into_iter().map(|unfired| unfired.payload).collect();
     /// ids.sort();

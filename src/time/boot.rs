@@ -24,7 +24,7 @@ use std::time::Duration;
 /// let leases = Builder::new()
 ///     .clock(BootClock::new())
 ///     .build_with(|expired: Expired<u64>| println!("lease {} has run out", expired.payload))?;
-/// let lease = leases.schedule_key(Duration::from_secs(3600), 17)?;
+/// let lease = leases.schedule(Duration::from_secs(3600), 17)?;
 /// assert!(leases.cancel(lease).won());
 /// println!("a suspended machine's time counts: {}", BootClock::counts_suspended_time());
 /// # Ok(()) }

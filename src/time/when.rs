@@ -52,7 +52,7 @@ impl From<Instant> for Time {
 /// let after = timer.run_after(second, || println!("a second from now"))?;
 /// let at = timer.run_after(timer.now() + second, || println!("the same"))?;
 /// let instant = timer.run_after(Instant::now() + second, || println!("the same"))?;
-/// assert!(after.deadline() <= at.deadline() && at.deadline() <= instant.deadline());
+/// assert!(timer.deadline(after) <= timer.deadline(at) && timer.deadline(at) <= timer.deadline(instant));
 /// # Ok(()) }
 /// ```
 ///

@@ -68,7 +68,7 @@ error_texts! { StartError, source = Self::behind;
 ///     let tell = tell.clone();
 ///     move |timer: &Timer<u64>, _: Expired<u64>| tell.send(timer.stop()).unwrap() // would wait for itself
 /// })?;
-/// timer.schedule_key(Duration::ZERO, 17)?;
+/// timer.schedule(Duration::ZERO, 17)?;
 /// assert_eq!(told.recv()?.unwrap_err(), StopError::InsideHandler);
 /// assert!(timer.stop().is_ok());
 /// # Ok(()) }
@@ -162,7 +162,7 @@ error_texts! { TurnError
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (timer, second) = (Timer::new()?, Duration::from_secs(1));
-/// let key = timer.run_after(60 * second, || ())?.detach();
+/// let key = timer.run_after(60 * second, || ())?;
 /// assert_eq!(timer.wait_for_handler(key, second), Err(WaitError::Pending));
 /// assert!(timer.cancel(key).won());
 /// assert_eq!(timer.wait_for_handler(key, second), Ok(()));

@@ -50,7 +50,7 @@ pub struct Expired<T> {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let timer = Builder::new().build_with(|_: Expired<u64>| ())?;
-/// timer.schedule_key(Duration::from_secs(3600), 17)?;
+/// timer.schedule(Duration::from_secs(3600), 17)?;
 /// let now = timer.now();
 /// for unfired in timer.stop()? {
 ///     println!("job {} was to run in {:?}", unfired.payload, unfired.deadline - now);

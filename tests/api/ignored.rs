@@ -11,10 +11,10 @@ use tickwheel::{Expired, FixedTimer, LocalTimer, ManualClock, Settings, Time};
 #[test]
 fn effects_need_no_look_at_their_answers() {
     let timer = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
-    let handle = timer.schedule(HOUR, 1).unwrap();
+    let handle = timer.schedule_handle(HOUR, 1).unwrap();
     handle.reschedule(2 * HOUR);
     handle.cancel();
-    let key = timer.schedule_key(HOUR, 2).unwrap();
+    let key = timer.schedule(HOUR, 2).unwrap();
     timer.reschedule(key, 2 * HOUR);
     timer.cancel(key);
     let submitter = timer.submitter();

@@ -19,7 +19,7 @@ fn a_handler_may_drop_its_own_timer() {
             drop(own);
             log.push(expired);
         });
-        let scheduled = (0..100).map(|id| timer.schedule(ms(1), id).unwrap());
+        let scheduled = (0..100).map(|id| timer.schedule_handle(ms(1), id).unwrap());
         // The last one that is popped fires last.
         *handles.lock().unwrap() = scheduled.collect::<Vec<_>>().into_iter().rev().collect();
         at.advance(&timer, ms(1));
@@ -43,7 +43,7 @@ fn a_handler_may_cancel_its_neighbour_in_the_same_bucket() {
             }
             log.push(expired);
         });
-        let scheduled = (0..1_001).map(|id| timer.schedule_key(ms(3), id).unwrap());
+        let scheduled = (0..1_001).map(|id| timer.schedule(ms(3), id).unwrap());
         keys.set(scheduled.collect()).unwrap();
         at.advance(&timer, ms(3));
         assert_eq!(fired.ids(), (0..1_001).step_by(2).collect::<Vec<_>>());
@@ -102,7 +102,7 @@ fn sharding_is_not_silently_off_under_a_restricted_affinity_mask() {
                 for id in 0..4 {
                     let (timer, gate) = (&timer, &gate);
                     producers.spawn(move || {
-                        timer.schedule_key(Duration::ZERO, id).unwrap();
+                        timer.schedule(Duration::ZERO, id).unwrap();
                         gate.wait();
                     });
                 }
@@ -134,8 +134,8 @@ fn a_slow_handler_of_one_shard_does_not_hold_up_another() {
             log.push(expired);
         })
         .unwrap();
-    let slow = timer.schedule_key(Duration::ZERO, 0).unwrap();
-    let quick = timer.schedule_key(ms(1), 1).unwrap();
+    let slow = timer.schedule(Duration::ZERO, 0).unwrap();
+    let quick = timer.schedule(ms(1), 1).unwrap();
     assert_ne!(slow.shard(), quick.shard());
     wait_until("the other shard fires", || fired.len() == 1);
     assert_eq!(fired.ids(), [1]);

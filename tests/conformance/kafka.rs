@@ -64,7 +64,7 @@ fn kafka_and_netty_timers_that_are_due_already_all_run_at_once() {
             .schedule(Time::ZERO + ms(1000 - 100 * id), id)
             .unwrap();
     }
-    timer.schedule_key(Duration::ZERO, 10).unwrap();
+    timer.schedule(Duration::ZERO, 10).unwrap();
     assert_eq!(timer.turn(), Ok(11), "without waiting for a tick");
     assert_eq!(set_of(fired.ids()), (0..11).collect());
     let (timer, fired) = recording(one_shard().tick(HOUR));
@@ -138,7 +138,9 @@ fn unlike_kafka_a_coarse_ring_is_never_early() {
             let (timer, fired) = recording(at.builder().tick(tick));
             for n in [63_u32, 64, 65, 100, 4095, 4096, 5000] {
                 let before = at.clock.now();
-                let timeout = timer.schedule(tick * n - us(1), u64::from(n)).unwrap();
+                let timeout = timer
+                    .schedule_handle(tick * n - us(1), u64::from(n))
+                    .unwrap();
                 let due = timeout.deadline();
                 assert!(due >= before + (tick * n - us(1)));
                 at.go_to(&timer, Time::from_nanos(due.as_nanos() - 1));
@@ -153,7 +155,7 @@ fn unlike_kafka_a_coarse_ring_is_never_early() {
 #[test]
 fn kafka_adding_again_moves_the_task_and_counts_it_once() {
     let (clock, timer, fired) = by_hand();
-    let key = timer.schedule_key(ms(100), 1).unwrap();
+    let key = timer.schedule(ms(100), 1).unwrap();
     timer.schedule(ms(200), 2).unwrap();
     timer.turn().unwrap();
     for delay in [50, 300, 20, 500, 150, 400] {
@@ -189,7 +191,7 @@ fn kafka_the_size_stays_right_while_tasks_move_between_rings() {
 fn kafka_cancelling_empties() {
     let (clock, timer, fired) = by_hand();
     let keys: Vec<_> = (0..100)
-        .map(|id| timer.schedule_key(ms(id * id), id).unwrap())
+        .map(|id| timer.schedule(ms(id * id), id).unwrap())
         .collect();
     assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
     assert_eq!(timer.pending(), 0);
@@ -290,7 +292,7 @@ fn kafka_a_reaper_thread_waits_for_the_delay_of_the_next_bucket() {
     let at = Setup::by_hand();
     let (timer, fired) = at.recording();
     let keys: Vec<_> = [7_u64, 7, 30]
-        .map(|delay| timer.schedule(ms(delay), delay).unwrap())
+        .map(|delay| timer.schedule_handle(ms(delay), delay).unwrap())
         .into();
     // How long a timer still has to go: less as time passes, and nothing once it is due.
     let left = |n: usize| keys[n].deadline().saturating_duration_since(at.clock.now());

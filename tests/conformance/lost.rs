@@ -22,7 +22,7 @@ fn noting(ledger: &Arc<Ledger>, builder: Builder) -> Timer<u64> {
 
 /// Schedules a timer, or notes that it was refused.
 fn schedule(timer: &Timer<u64>, ledger: &Ledger, delay: Duration, id: u64) {
-    if let Err(error) = timer.schedule_key(delay, id) {
+    if let Err(error) = timer.schedule(delay, id) {
         assert_eq!(*error.kind(), ScheduleErrorKind::Stopped);
         ledger.refused(error.into_payload());
     }
@@ -52,14 +52,14 @@ fn no_timer_is_lost_between_push_and_sleep() {
         })
         .unwrap();
     // The sleep that a lost wake-up would last.
-    timer.schedule_key(HOUR, u64::MAX).unwrap();
+    timer.schedule(HOUR, u64::MAX).unwrap();
     let mut random = Random::new(1);
     for id in 1..=stress(20_000) {
         // This thread must not sleep itself: it would always come too late.
         for _ in 0..random.below(8) {
             std::hint::spin_loop();
         }
-        timer.schedule_key(us(random.below(3)), id).unwrap();
+        timer.schedule(us(random.below(3)), id).unwrap();
         let (start, mut looks) = (Instant::now(), 0_u32);
         while done.load(Ordering::Acquire) != id {
             looks += 1;
@@ -128,7 +128,7 @@ fn a_cancel_may_race_the_hand_over_into_the_wheel() {
         for id in 0..TIMERS {
             // Due at once now and then: that makes the owner drain the inbox.
             let delay = if id % 64 == 0 { Duration::ZERO } else { HOUR };
-            let key = timer.schedule_key(delay, id).unwrap();
+            let key = timer.schedule(delay, id).unwrap();
             if id % 8 != 7 {
                 keys.send(key).unwrap();
             }
@@ -158,10 +158,10 @@ fn cancelled_inside_the_tick_that_fires_it_counts_down_once() {
         });
         for _ in 0..20 {
             let scheduled: Vec<Key<u64>> = (0..10)
-                .map(|id| timer.schedule_key(ms(1), id).unwrap())
+                .map(|id| timer.schedule(ms(1), id).unwrap())
                 .collect();
             timer
-                .schedule_key(ms(1), 10)
+                .schedule(ms(1), 10)
                 .expect_err("the limit still holds");
             *keys.lock().unwrap() = scheduled;
             at.advance(&timer, ms(1));
@@ -178,13 +178,13 @@ fn cancelled_inside_the_tick_that_fires_it_counts_down_once() {
 #[test]
 fn a_stale_key_is_harmless_after_its_memory_is_used_again() {
     each_recording(|at, timer, fired| {
-        let fired_key = timer.schedule_key(ms(1), 0).unwrap();
+        let fired_key = timer.schedule(ms(1), 0).unwrap();
         at.advance(&timer, ms(1));
         assert_eq!(fired.ids(), [0]);
         let mut stale = vec![fired_key];
         // Sooner or later one of these lies where the first one lay; the cancelled ones are used again at once.
         for id in 1..2_000 {
-            let key = timer.schedule_key(ms(1), id).unwrap();
+            let key = timer.schedule(ms(1), id).unwrap();
             for stale in &stale {
                 assert_ne!(key, *stale);
                 assert!(!timer.cancel(*stale).won() && !timer.is_pending(*stale));
@@ -211,13 +211,13 @@ fn cancelled_five_minute_timeouts_do_not_pile_up() {
         let mut open = std::collections::VecDeque::new();
         for _ in 0..100 {
             for id in 0..2_000 {
-                open.push_back(timer.schedule_key(secs(300), id).unwrap());
+                open.push_back(timer.schedule(secs(300), id).unwrap());
             }
             while open.len() > 2_000 {
                 assert!(timer.cancel(open.pop_front().unwrap()).won());
             }
             // A timer that fires makes the owner read its inbox, so the others do reach the wheel.
-            timer.schedule_key(Duration::ZERO, 0).unwrap();
+            timer.schedule(Duration::ZERO, 0).unwrap();
             at.advance(&timer, ms(100));
             let shard = &timer.stats().shards[0];
             assert!(
@@ -236,7 +236,7 @@ fn without_a_limit_there_is_none() {
     // Nobody turns, so nothing is drained: inbox and table have to take them all.
     let at = Setup::by_hand();
     let (timer, fired) = at.recording();
-    (0..TIMERS).for_each(|id| _ = timer.schedule_key(ms(1 + id % 100), id).unwrap());
+    (0..TIMERS).for_each(|id| _ = timer.schedule(ms(1 + id % 100), id).unwrap());
     assert_eq!(timer.pending() as u64, TIMERS);
     at.advance(&timer, ms(50));
     assert_eq!(fired.take().len() as u64, TIMERS / 2);

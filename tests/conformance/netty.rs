@@ -117,7 +117,7 @@ fn netty_stop_returns_what_neither_fired_nor_was_cancelled_and_cancels_it() {
     let at = Setup::with_workers();
     let (timer, fired) = at.recording();
     let timeouts: Vec<_> = (0..9)
-        .map(|id| timer.schedule(secs(id), id).unwrap())
+        .map(|id| timer.schedule_handle(secs(id), id).unwrap())
         .collect();
     at.advance(&timer, secs(1));
     assert!(timeouts[5].cancel().won());
@@ -144,7 +144,7 @@ fn netty_timers_due_together_all_fire_although_a_tick_moves_100_000_at_most() {
     assert_eq!(tickwheel::Budget::new().drain, 100_000);
     let at = Setup::by_hand();
     let (timer, fired) = at.recording();
-    (0..TIMERS).for_each(|id| _ = timer.schedule_key(ms(1), id).unwrap());
+    (0..TIMERS).for_each(|id| _ = timer.schedule(ms(1), id).unwrap());
     at.advance(&timer, ms(1));
     let turns = timer.stats().shards[0].turns;
     assert!(

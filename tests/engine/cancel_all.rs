@@ -16,12 +16,12 @@ fn cancel_all_ends_the_timers_of_all_shards_and_gives_their_permits_back() {
         .drive(Drive::Manual)
         .max_pending(12);
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-    let handle = timer.schedule(HOUR, 0).unwrap();
+    let handle = timer.schedule_handle(HOUR, 0).unwrap();
     let repeated = timer.schedule_periodic(HOUR, rate(ms(5)), 1).unwrap();
     for id in 2..12 {
-        timer.schedule_key(HOUR, id).unwrap();
+        timer.schedule(HOUR, id).unwrap();
     }
-    let refused = timer.schedule_key(HOUR, 12).unwrap_err();
+    let refused = timer.schedule(HOUR, 12).unwrap_err();
     assert!(matches!(
         refused.kind(),
         ScheduleErrorKind::TooManyPending { .. }
@@ -38,7 +38,7 @@ fn cancel_all_ends_the_timers_of_all_shards_and_gives_their_permits_back() {
     assert_eq!((timer.pending(), timer.stats().cancelled()), (0, 12));
     assert!(timer.cancel_all().is_empty());
     for id in 0..12 {
-        timer.schedule_key(HOUR, id).unwrap();
+        timer.schedule(HOUR, id).unwrap();
     }
     assert_eq!(timer.stop().unwrap().len(), 12);
     assert!(timer.cancel_all().is_empty());
@@ -84,7 +84,7 @@ fn each_timer_ends_once_while_others_fire_and_cancel() {
         });
         let (mut mine, mut keys) = (Vec::new(), Vec::new());
         for id in 0..TIMERS {
-            keys.push(timer.schedule_key(us(50 + id % 3_000), id).unwrap());
+            keys.push(timer.schedule(us(50 + id % 3_000), id).unwrap());
             if id % 3 == 0 {
                 mine.extend(timer.cancel(keys[keys.len() / 2]).into_payload());
             }

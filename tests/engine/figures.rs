@@ -21,7 +21,7 @@ fn shard(timer: &Timer<u64>) -> ShardStats {
 
 /// Makes the owner look at all messages, by one that is due.
 fn read_inbox(timer: &Timer<u64>) {
-    timer.schedule_key(Duration::ZERO, u64::MAX).unwrap();
+    timer.schedule(Duration::ZERO, u64::MAX).unwrap();
     assert_eq!(timer.turn(), Ok(1));
 }
 
@@ -29,7 +29,7 @@ fn read_inbox(timer: &Timer<u64>) {
 fn turns_cut_short() -> Vec<Row> {
     let of = |at: Setup| {
         let (timer, _fired) = recording(at.builder().budget(Budget::new().fire(10)));
-        (0..25).for_each(|id| _ = timer.schedule_key(ms(1), id).unwrap());
+        (0..25).for_each(|id| _ = timer.schedule(ms(1), id).unwrap());
         at.advance(&timer, ms(1));
         shard(&timer).cut_short
     };
@@ -46,7 +46,7 @@ fn wakes() -> Vec<Row> {
     let mut turn = || _ = driven.turn(Waker::noop()).unwrap();
     (0..3).for_each(|_| turn());
     let asleep = shard(&timer).wakes;
-    timer.schedule_key(ms(5), 1).unwrap();
+    timer.schedule(ms(5), 1).unwrap();
     turn();
     let sum = timer.stats().wakes();
     vec![
@@ -59,7 +59,7 @@ fn wakes() -> Vec<Row> {
 /// Seven timers come, and the owner looks at them later.
 fn messages() -> Vec<Row> {
     let (_, timer) = by_hand(|builder| builder);
-    (0..7).for_each(|id| _ = timer.schedule_key(HOUR, id).unwrap());
+    (0..7).for_each(|id| _ = timer.schedule(HOUR, id).unwrap());
     let unread = shard(&timer).inbox;
     read_inbox(&timer);
     vec![
@@ -73,7 +73,7 @@ fn zombies() -> Vec<Row> {
     let cancelled = |timers: u64, cancelled| {
         let (_, timer) = by_hand(|builder| builder);
         let keys: Vec<_> = (0..timers)
-            .map(|id| timer.schedule_key(HOUR, id).unwrap())
+            .map(|id| timer.schedule(HOUR, id).unwrap())
             .collect();
         read_inbox(&timer);
         for key in &keys[..cancelled] {
@@ -95,7 +95,7 @@ fn zombies() -> Vec<Row> {
 /// Ten thousand timers need a node of 24 bytes at least and an entry of 16, which goes with the wheel.
 fn bytes() -> Vec<Row> {
     let (_, timer) = by_hand(|builder| builder);
-    (0..10_000).for_each(|id| _ = timer.schedule_key(HOUR, id).unwrap());
+    (0..10_000).for_each(|id| _ = timer.schedule(HOUR, id).unwrap());
     read_inbox(&timer);
     let held = shard(&timer).held_bytes;
     timer.stop().unwrap();
@@ -113,7 +113,7 @@ fn handlers() -> Vec<Row> {
     let clock = at.clock.clone();
     let slow = move |_: Expired<u64>| _ = clock.advance(ms(2));
     let timer = builder.build_with(slow).unwrap();
-    (0..3).for_each(|id| _ = timer.schedule_key(Duration::ZERO, id).unwrap());
+    (0..3).for_each(|id| _ = timer.schedule(Duration::ZERO, id).unwrap());
     timer.turn().unwrap();
     let ran = shard(&timer).handler_time;
     let sum = u64::try_from(ran.sum().as_millis()).unwrap();
@@ -127,13 +127,13 @@ fn handlers() -> Vec<Row> {
 fn refusals() -> Vec<Row> {
     let (_, timer) = by_hand(|builder| builder.max_pending(3));
     let accepted = (0..5)
-        .filter(|id| timer.schedule_key(HOUR, *id).is_ok())
+        .filter(|id| timer.schedule(HOUR, *id).is_ok())
         .count() as u64;
     timer.schedule_periodic(HOUR, rate(HOUR), 5).unwrap_err();
     timer.submitter().schedule(HOUR, 5).unwrap_err();
     let full = timer.stats().rejected;
     timer.stop().unwrap();
-    timer.schedule_key(HOUR, 5).unwrap_err();
+    timer.schedule(HOUR, 5).unwrap_err();
     vec![
         ("timers accepted", 3..=3, accepted),
         ("rejected by a limit", 4..=4, full),
@@ -151,10 +151,10 @@ fn sums() -> Vec<Row> {
         .budget(Budget::new().fire(10))
         .build_with(panics)
         .unwrap();
-    (0..50).for_each(|id| _ = timer.schedule_key(ms(1), id).unwrap());
+    (0..50).for_each(|id| _ = timer.schedule(ms(1), id).unwrap());
     let unread = timer.stats().inbox();
     at.advance(&timer, ms(1));
-    let keys = [4; 6].map(|id| timer.schedule_key(HOUR, id).unwrap());
+    let keys = [4; 6].map(|id| timer.schedule(HOUR, id).unwrap());
     assert!(keys[..4].iter().all(|key| timer.cancel(*key).won()));
     timer.stop().unwrap();
     let stats = timer.stats();

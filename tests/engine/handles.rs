@@ -55,7 +55,7 @@ fn the_next_build_or_retirement_frees_an_engine_without_handles() {
     for by_a_build in [false, true] {
         let (probe, other) = (Probe::new(), by_hand(&Probe::new()));
         let timer = by_hand(&probe);
-        let [first, last] = [1, 2].map(|n| timer.schedule(HOUR, n).unwrap());
+        let [first, last] = [1, 2].map(|n| timer.schedule_handle(HOUR, n).unwrap());
         drop(timer);
         drop(first);
         collect();
@@ -73,9 +73,9 @@ fn the_next_build_or_retirement_frees_an_engine_without_handles() {
 #[test]
 fn a_handle_that_is_kept_for_ever_holds_only_its_own_engine() {
     let (forgotten, probe) = (Probe::new(), Probe::new());
-    std::mem::forget(by_hand(&forgotten).schedule(HOUR, 1).unwrap());
+    std::mem::forget(by_hand(&forgotten).schedule_handle(HOUR, 1).unwrap());
     for _ in 0..20 {
-        drop(by_hand(&probe).schedule(HOUR, 1).unwrap());
+        drop(by_hand(&probe).schedule_handle(HOUR, 1).unwrap());
     }
     wait_until_gone(&[&probe]);
     assert_eq!(forgotten.alive(), 1);
@@ -85,13 +85,13 @@ fn a_handle_that_is_kept_for_ever_holds_only_its_own_engine() {
 fn an_engines_end_may_drop_handles_of_other_engines() {
     let (first, second) = (Probe::new(), Probe::new());
     let inner = by_hand(&first);
-    let held = Mutex::new(Some(inner.schedule(HOUR, 1).unwrap()));
+    let held = Mutex::new(Some(inner.schedule_handle(HOUR, 1).unwrap()));
     drop(inner);
     // The hook of the outer engine owns the handle of the inner one.
     let outer = second.watched(one_shard().drive(Drive::Manual));
     let outer = outer.on_panic(move |_| _ = held.lock().unwrap().take());
     let outer = outer.build_with(|_: Expired<u64>| ()).unwrap();
-    let last = outer.schedule(HOUR, 1).unwrap();
+    let last = outer.schedule_handle(HOUR, 1).unwrap();
     drop((outer, last));
     wait_until_gone(&[&first, &second]);
 }
@@ -116,7 +116,9 @@ fn no_engine_is_lost_or_freed_early_under_random_load() {
                         let Some(which) = random.next().checked_rem(timers.len() as u64) else {
                             break;
                         };
-                        let handle = timers[which as usize].schedule(ms(step % 3), step).unwrap();
+                        let handle = timers[which as usize]
+                            .schedule_handle(ms(step % 3), step)
+                            .unwrap();
                         match random.below(4) {
                             0 => drop(handle),
                             1 => _ = handle.cancel(),
@@ -147,7 +149,7 @@ fn a_weak_timer_keeps_nothing() {
     let again = weak.upgrade().unwrap();
     drop(timer);
     assert!(
-        again.schedule(HOUR, 1).is_ok(),
+        again.schedule_handle(HOUR, 1).is_ok(),
         "an upgraded timer keeps the engine"
     );
     drop(again);
@@ -165,7 +167,7 @@ fn an_upgrade_races_with_the_last_timer() {
             scope.spawn(move || drop(timer));
             scope.spawn(move || {
                 while let Some(timer) = weak.upgrade() {
-                    assert!(matches!(timer.schedule(HOUR, 1), Ok(timeout) if timeout.is_pending()));
+                    assert!(matches!(timer.schedule_handle(HOUR, 1), Ok(timeout) if timeout.is_pending()));
                 }
             });
         });
@@ -180,17 +182,17 @@ fn a_handler_is_lent_the_timer_and_does_not_keep_the_engine() {
     let builder = probe.watched(one_shard());
     let handler = move |timer: &Timer<u64>, expired: Expired<u64>| {
         if expired.payload < 3 {
-            let next = timer.schedule(ms(1), expired.payload + 1).unwrap();
+            let next = timer.schedule_handle(ms(1), expired.payload + 1).unwrap();
             assert!(timer.reschedule(next.key(), ms(2)).moved());
-            let unwanted = timer.schedule_key(ms(1), 99).unwrap();
+            let unwanted = timer.schedule(ms(1), 99).unwrap();
             assert_eq!(timer.cancel(unwanted).into_payload(), Some(99));
         }
         sender.send(expired.payload).unwrap();
     };
     let timer = builder.build_per_shard(|_| handler.clone()).unwrap();
-    timer.schedule(Duration::ZERO, 0).unwrap();
+    timer.schedule_handle(Duration::ZERO, 0).unwrap();
     assert_eq!(receiver.iter().take(4).collect::<Vec<_>>(), [0, 1, 2, 3]);
-    timer.schedule(HOUR, 4).unwrap();
+    timer.schedule_handle(HOUR, 4).unwrap();
     drop(timer);
     wait_until("the engine is gone", || probe.alive() == 0);
 }
@@ -210,14 +212,14 @@ fn a_clone_of_the_lent_timer_counts() {
         .build_per_shard(|_| handler.take().unwrap())
         .unwrap();
     // While the engine is wanted by others: the clone keeps it.
-    timer.schedule(Duration::ZERO, 1).unwrap();
+    timer.schedule_handle(Duration::ZERO, 1).unwrap();
     begun.recv().unwrap();
     go.send(()).unwrap();
     let clone = receiver.recv().unwrap();
     drop(timer);
-    assert!(clone.schedule(HOUR, 2).is_ok());
+    assert!(clone.schedule_handle(HOUR, 2).is_ok());
     // By a handler that runs when the last other timer goes: it keeps the memory of an engine that is stopped.
-    clone.schedule(Duration::ZERO, 1).unwrap();
+    clone.schedule_handle(Duration::ZERO, 1).unwrap();
     begun.recv().unwrap();
     let weak = clone.downgrade();
     let dropper = std::thread::spawn(move || drop(clone));
@@ -226,7 +228,7 @@ fn a_clone_of_the_lent_timer_counts() {
     let late = receiver.recv().unwrap();
     dropper.join().unwrap();
     assert_eq!(
-        late.schedule(HOUR, 2).unwrap_err().kind(),
+        late.schedule_handle(HOUR, 2).unwrap_err().kind(),
         &ScheduleErrorKind::Stopped
     );
     // The worker ends by itself; nobody waits for it.
@@ -239,13 +241,13 @@ fn a_clone_of_the_lent_timer_counts() {
 #[test]
 fn a_guard_cancels_when_it_is_dropped_and_not_when_it_is_given_up() {
     let timer = by_hand(&Probe::new());
-    let guard = timer.schedule(HOUR, 1).unwrap().cancel_on_drop();
+    let guard = timer.schedule_handle(HOUR, 1).unwrap().cancel_on_drop();
     assert!(guard.is_pending() && format!("{guard:?}").contains("Pending"));
     let key = guard.key();
     drop(guard);
     assert!(!timer.is_pending(key));
     let timeout = timer
-        .schedule(HOUR, 1)
+        .schedule_handle(HOUR, 1)
         .unwrap()
         .cancel_on_drop()
         .into_handle();
@@ -265,7 +267,7 @@ fn the_process_has_one_shared_engine() {
     );
     let (sender, receiver) = channel();
     first
-        .run_after(ms(1), move || sender.send(()).unwrap())
+        .run_after_handle(ms(1), move || sender.send(()).unwrap())
         .unwrap();
     assert_eq!(receiver.recv(), Ok(()));
 }

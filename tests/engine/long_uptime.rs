@@ -76,7 +76,7 @@ impl Simulation {
     fn schedule(&mut self, id: u64, delay: u64) {
         let key = self
             .timer
-            .schedule_key(ms(delay), id)
+            .schedule(ms(delay), id)
             .expect("the engine accepts");
         self.begin(id, delay, key, None);
     }

@@ -30,7 +30,7 @@ fn the_lag_counts_from_the_oldest_of_any_number_of_messages() {
     let (timer, _fired) = at.recording();
     for count in [1_000, 40_000] {
         for id in 0..count {
-            timer.schedule_key(ms(1), id).unwrap();
+            timer.schedule(ms(1), id).unwrap();
         }
         at.clock.advance(ms(100));
         assert_eq!(timer.stats().lag(), ms(99), "{count} timers");
@@ -44,16 +44,16 @@ fn the_lag_counts_from_the_oldest_of_any_number_of_messages() {
 #[test]
 fn the_lag_counts_what_comes_after_a_turn_was_requested() {
     let many = |timer: &Timer<u64>| {
-        (0..40_000).for_each(|id| _ = timer.schedule_key(HOUR, id).unwrap());
+        (0..40_000).for_each(|id| _ = timer.schedule(HOUR, id).unwrap());
     };
     let driven = |timer: &Timer<u64>| drop(timer.drive_shard(0).unwrap());
-    let at_once = |timer: &Timer<u64>| _ = timer.schedule_key(Time::ZERO, 1).unwrap();
+    let at_once = |timer: &Timer<u64>| _ = timer.schedule(Time::ZERO, 1).unwrap();
     let requests: [fn(&Timer<u64>); 3] = [many, driven, at_once];
     for (nth, request) in requests.into_iter().enumerate() {
         let at = Setup::by_hand();
         let (timer, _fired) = at.recording();
         request(&timer);
-        timer.schedule_key(ms(1), 7).unwrap();
+        timer.schedule(ms(1), 7).unwrap();
         at.clock.advance(ms(100));
         assert_eq!(timer.stats().lag(), ms(99), "request {nth}");
         at.wait_idle(&timer);
@@ -72,7 +72,7 @@ fn insert_all(at: &Setup, timer: &Timer<u64>) {
 fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
     each_recording(|at, timer, _fired| {
         for id in 0..10_000 {
-            assert!(timer.schedule(HOUR, id).unwrap().cancel().won());
+            assert!(timer.schedule_handle(HOUR, id).unwrap().cancel().won());
         }
         insert_all(at, &timer);
         let shard = &timer.stats().shards[0];
@@ -88,7 +88,7 @@ fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
 fn moving_a_deadline_again_and_again_holds_no_more_entries() {
     each_recording(|at, timer, fired| {
         let keys: Vec<Key<u64>> = (0..100)
-            .map(|id| timer.schedule_key(HOUR, id).unwrap())
+            .map(|id| timer.schedule(HOUR, id).unwrap())
             .collect();
         for round in 0..2_000 {
             let delay = if round % 2 == 0 { 2 * HOUR } else { HOUR / 2 };
@@ -122,17 +122,17 @@ fn a_turn_by_hand_fires_what_was_due_when_it_began_and_nothing_else() {
             move |timer: &Timer<u64>, expired| {
                 // Not for ever: a turn that does not end would not tell.
                 if count.fetch_add(1, Ordering::SeqCst) < 1000 {
-                    timer.schedule_key(Duration::ZERO, expired.payload).unwrap();
+                    timer.schedule(Duration::ZERO, expired.payload).unwrap();
                 }
                 clock.advance(ms(100));
             },
         );
         for id in 0..5 {
-            timer.schedule_key(Duration::ZERO, id).unwrap();
+            timer.schedule(Duration::ZERO, id).unwrap();
         }
         let period = Period::fixed_rate(ms(1), MissedTicks::Burst);
         timer.schedule_periodic(Duration::ZERO, period, 5).unwrap();
-        timer.schedule_key(ms(1), 6).unwrap();
+        timer.schedule(ms(1), 6).unwrap();
         for (turn, due) in [6, 8, 9].into_iter().enumerate() {
             assert_eq!(
                 timer.turn(),
@@ -159,7 +159,7 @@ fn due_timers_go_before_housekeeping() {
             },
         );
         let doomed: Vec<Key<u64>> = (0..100_000)
-            .map(|_| timer.schedule_key(HOUR, 0).unwrap())
+            .map(|_| timer.schedule(HOUR, 0).unwrap())
             .collect();
         timer.schedule(ms(1), 1).unwrap();
         insert_all(at, &timer);
@@ -190,7 +190,7 @@ fn the_counters_of_all_shards_add_up() {
         let builder = at.builder().shards(3).routing(Routing::Spread);
         let (timer, _fired) = recording(builder);
         let keys: Vec<Key<u64>> = (0..3000)
-            .map(|id| timer.schedule_key(ms(id), id).unwrap())
+            .map(|id| timer.schedule(ms(id), id).unwrap())
             .collect();
         assert!(keys[2000..2600].iter().all(|key| timer.cancel(*key).won()));
         assert!(
@@ -246,7 +246,7 @@ fn a_handler_that_panics_and_is_slow_is_told_with_its_shard_and_timer() {
         })
         .build_with(|_: Expired<u64>| std::panic::resume_unwind(Box::new("quietly")))
         .unwrap();
-    let keys = [0, 1, 2].map(|id| timer.schedule_key(Duration::ZERO, id).unwrap());
+    let keys = [0, 1, 2].map(|id| timer.schedule(Duration::ZERO, id).unwrap());
     assert_eq!(timer.turn(), Ok(3));
     let twice = keys.iter().flat_map(|key| [(key.shard(), key.to_raw()); 2]);
     assert_eq!(*told.lock().unwrap(), twice.collect::<Vec<_>>());
@@ -262,7 +262,7 @@ fn lateness_grows_with_the_handlers_of_a_turn() {
         clock.advance(ms(1));
     };
     let timer = at.builder().build_with(handler).unwrap();
-    (0..300).for_each(|id| _ = timer.schedule_key(Duration::ZERO, id).unwrap());
+    (0..300).for_each(|id| _ = timer.schedule(Duration::ZERO, id).unwrap());
     assert_eq!(timer.turn(), Ok(300));
     // The clock is read once in a hundred calls at least.
     for (expired, exact) in fired.take().iter().zip((0..300).map(ms)) {
@@ -278,7 +278,7 @@ fn lateness_grows_with_the_handlers_of_a_turn() {
 fn the_lag_of_an_engine_is_that_of_its_latest_shard() {
     let at = Setup::by_hand();
     let (timer, _fired) = recording(at.builder().shards(3).routing(Routing::Spread));
-    let shard_of = |delay| timer.schedule_key(ms(delay), delay).unwrap().shard();
+    let shard_of = |delay| timer.schedule(ms(delay), delay).unwrap().shard();
     let shards = [10, 40, 70].map(shard_of);
     assert_eq!(timer.stats().lag(), Duration::ZERO);
     at.clock.advance(ms(100));
@@ -296,7 +296,7 @@ fn the_lag_of_an_engine_is_that_of_its_latest_shard() {
 fn the_lag_of_a_turn_that_was_cut_short_is_that_of_what_it_has_left() {
     let at = Setup::by_hand();
     let (timer, _fired) = recording(at.builder().budget(Budget::new().fire(2)));
-    (1..=4).for_each(|id| _ = timer.schedule_key(ms(10 * id), id).unwrap());
+    (1..=4).for_each(|id| _ = timer.schedule(ms(10 * id), id).unwrap());
     let mut shard = timer.drive_shard(0).unwrap();
     shard.turn(Waker::noop()).unwrap();
     at.clock.advance(ms(100));
@@ -318,7 +318,7 @@ fn the_lag_grows_while_a_handler_holds_its_shard_up() {
         tell.send(timer.stats().lag()).unwrap();
     });
     for due in [ms(1), Duration::ZERO] {
-        (0..3).for_each(|id| _ = timer.schedule_key(due, id).unwrap());
+        (0..3).for_each(|id| _ = timer.schedule(due, id).unwrap());
         at.advance(&timer, due);
         assert_eq!(lags.try_iter().collect::<Vec<_>>(), [10, 20, 30].map(ms));
         assert_eq!(timer.stats().lag(), Duration::ZERO);
@@ -331,10 +331,10 @@ fn a_timer_that_a_handler_schedules_for_the_past_has_no_lag_before_the_next_turn
     let at = Setup::by_hand();
     let timer = reflexive(at.builder(), |timer: &Timer<u64>, expired| {
         if expired.payload == 0 {
-            timer.schedule_key(Time::ZERO, 1).unwrap();
+            timer.schedule(Time::ZERO, 1).unwrap();
         }
     });
-    timer.schedule_key(HOUR, 0).unwrap();
+    timer.schedule(HOUR, 0).unwrap();
     at.advance(&timer, HOUR);
     assert_eq!((timer.stats().lag(), timer.pending()), (Duration::ZERO, 1));
     at.clock.advance(ms(3));
@@ -351,7 +351,7 @@ fn every_entry_that_dies_is_counted_once() {
         let at = Setup::by_hand();
         let (timer, _fired) = recording(at.builder());
         let keys: Vec<_> = (0..timers)
-            .map(|id| timer.schedule_key(HOUR, id).unwrap())
+            .map(|id| timer.schedule(HOUR, id).unwrap())
             .collect();
         let cancel_each = |nth: usize| {
             let doomed = keys.iter().skip(nth).step_by(4);

@@ -538,7 +538,7 @@ fn clones_that_panic_hold_up_nobody() {
     let key = timer
         .schedule_periodic(ms(1), burst, Brittle::default())
         .unwrap();
-    let other = timer.schedule_key(ms(10), Brittle::default()).unwrap();
+    let other = timer.schedule(ms(10), Brittle::default()).unwrap();
     let refused = timer.schedule_periodic(ms(1), burst, Brittle(Arc::new(1.into())));
     let kind = refused.map_err(|error| error.into_kind());
     assert_eq!(kind, Err(ScheduleErrorKind::PayloadClonePanicked));
@@ -632,7 +632,7 @@ fn a_cancel_at_any_reading_of_the_clock_prevents_the_call_or_comes_after_it() {
                 calls.fetch_add(usize::from(late), Ordering::SeqCst);
             })
             .unwrap();
-        (0..ahead).for_each(|_| _ = timer.schedule_key(ms(5), 1).unwrap());
+        (0..ahead).for_each(|_| _ = timer.schedule(ms(5), 1).unwrap());
         let key = timer.schedule_periodic(ms(10), rate(ms(10)), 7).unwrap();
         clock.time.advance(ms(20));
         clock.readings_left.store(reading, Ordering::SeqCst);

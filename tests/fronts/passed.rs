@@ -58,14 +58,20 @@ fn past_deadlines_are_due_immediately_on_every_front() {
     let (timer, _) = recording(by_hand(HOUR, standing()));
     let submitter = timer.submitter();
     for (when, id) in timers() {
-        timer.schedule_key(when, id).unwrap();
+        timer.schedule(when, id).unwrap();
         submitter.schedule(when, id).unwrap();
     }
     submitter.schedule(past, 5).unwrap();
     let moved = submitter.schedule(HOUR, 6).unwrap();
     assert!(submitter.reschedule(moved, past).moved());
     timer.schedule(instant, 7).unwrap();
-    assert!(timer.schedule(HOUR, 8).unwrap().reschedule(past).moved());
+    assert!(
+        timer
+            .schedule_handle(HOUR, 8)
+            .unwrap()
+            .reschedule(past)
+            .moved()
+    );
     assert_eq!((timer.turn(), timer.pending()), (Ok(12), 4));
 }
 
@@ -73,12 +79,12 @@ fn past_deadlines_are_due_immediately_on_every_front() {
 fn an_instant_in_the_past_is_due_immediately() {
     let (timer, _) = recording(one_shard().tick(HOUR).drive(Drive::Manual));
     for round in 0..1000 {
-        let _ = timer.schedule_key(timer.now(), round).unwrap();
-        let _ = timer.schedule_key(Instant::now(), round).unwrap();
-        let _ = timer.schedule_key(timer.now() - MS, round).unwrap();
+        let _ = timer.schedule(timer.now(), round).unwrap();
+        let _ = timer.schedule(Instant::now(), round).unwrap();
+        let _ = timer.schedule(timer.now() - MS, round).unwrap();
         assert_eq!((timer.turn(), timer.pending()), (Ok(3), 0));
     }
-    let ahead = timer.schedule(timer.now() + 60_000 * MS, 1).unwrap();
+    let ahead = timer.schedule_handle(timer.now() + 60_000 * MS, 1).unwrap();
     assert_eq!((timer.turn(), ahead.is_pending()), (Ok(0), true));
 }
 

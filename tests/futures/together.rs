@@ -28,11 +28,9 @@ fn wakers_and_closures_of_one_tick_are_called_in_order() {
     for number in 0..200 {
         let list = Arc::clone(&list);
         if number % 70 == 50 {
-            drop(
-                rig.timer
-                    .run_after(ms(5), move || list.lock().unwrap().push(number))
-                    .unwrap(),
-            );
+            rig.timer
+                .run_after(ms(5), move || list.lock().unwrap().push(number))
+                .unwrap();
             continue;
         }
         let waker = Waker::from(Arc::new(Note { number, list }));

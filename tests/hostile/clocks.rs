@@ -28,13 +28,13 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
         .build_with(|_: Expired<u64>| ())
         .unwrap();
     let far = Time::ZERO + HOUR;
-    (0..10).for_each(|id| _ = timer.schedule_key(far, id).unwrap());
+    (0..10).for_each(|id| _ = timer.schedule(far, id).unwrap());
     clock.set_broken(true);
-    (10..12).for_each(|id| _ = timer.schedule_key(Time::ZERO, id).unwrap());
+    (10..12).for_each(|id| _ = timer.schedule(Time::ZERO, id).unwrap());
     wait_until("both workers have ended", || *failures.lock().unwrap() == 2);
     clock.set_broken(false);
     for _ in 0..2 {
-        let error = timer.schedule_key(far, 99).unwrap_err();
+        let error = timer.schedule(far, 99).unwrap_err();
         assert!(
             error.to_string().contains("the clock") && *error.payload() == 99,
             "{error}"
@@ -61,7 +61,7 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
     let rest = timer.stop().unwrap();
     assert_eq!(set_of(rest.iter().map(|it| it.payload)), (0..12).collect());
     assert_eq!((timer.pending(), timer.state()), (0, EngineState::Stopped));
-    let again = timer.schedule_key(far, 1).unwrap_err();
+    let again = timer.schedule(far, 1).unwrap_err();
     assert_eq!(*again.kind(), ScheduleErrorKind::Stopped);
 }
 
@@ -89,7 +89,7 @@ fn a_turn_on_a_broken_clock_ends_in_an_error() {
         clock.set_broken(false);
         drop(driven);
         assert!(drive == Drive::Manual || timer.drive_shard(0).is_err_and(|error| error == FAILED));
-        assert!(timer.schedule_key(HOUR, 7).is_err());
+        assert!(timer.schedule(HOUR, 7).is_err());
         assert_eq!(timer.stop().unwrap().len(), 5);
     }
 }
@@ -150,7 +150,7 @@ fn a_shard_that_fails_by_hand_keeps_no_other_from_turning() {
     let failed: Vec<_> = failures.map(|failure| failure.is_some()).collect();
     assert_eq!(failed, [false, true, false]);
     // The failed shard has given its permit back, and refuses: every third timer is its.
-    let accepted = (3..10).filter(|id| timer.schedule_key(Duration::ZERO, *id).is_ok());
+    let accepted = (3..10).filter(|id| timer.schedule(Duration::ZERO, *id).is_ok());
     assert_eq!(accepted.collect::<Vec<_>>(), [3, 5, 6]);
     assert_eq!((timer.turn(), fired.take().len()), (Ok(3), 3));
     let refused = timer.schedule_periodic(HOUR, rate(HOUR), 9).unwrap_err();
@@ -168,7 +168,7 @@ fn what_a_failed_shard_has_left_is_dropped_with_the_last_timer() {
     let (clock, payload) = (Breakable::default(), Arc::new(()));
     let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
     let timer = builder.build_with(|_: Expired<Arc<()>>| ()).unwrap();
-    let held = timer.schedule(HOUR, Arc::clone(&payload)).unwrap();
+    let held = timer.schedule_handle(HOUR, Arc::clone(&payload)).unwrap();
     clock.set_broken(true);
     assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 0 }));
     assert_eq!(Arc::strong_count(&payload), 2, "a stop would return it");
@@ -209,12 +209,12 @@ fn a_failed_shard_is_closed_before_its_failure_is_told() {
             } else {
                 // A point in time: no clock is read for it. It wakes a worker that rests; one that has not gone to rest
                 // yet fires it at the time that it has read, or has failed by now and refuses it.
-                accepted += usize::from(timer.schedule_key(Time::ZERO, 2).is_ok());
+                accepted += usize::from(timer.schedule(Time::ZERO, 2).is_ok());
             }
             hears.recv_timeout(secs(20)).unwrap();
             clock.set_broken(false);
             let refused = timer
-                .schedule_key(ms(1), 3)
+                .schedule(ms(1), 3)
                 .map_err(|error| error.kind().clone());
             timer.wait_idle();
             drop(let_go);
@@ -332,7 +332,7 @@ fn a_stop_while_a_shard_ends_by_a_failure_is_told_where_it_is() {
             (Drive::Manual, _) => _ = turning.turn(),
             (_, Some(mut shard)) => _ = shard.turn(Waker::noop()),
             // A point in time: no clock is read for it.
-            _ => _ = turning.schedule_key(Time::ZERO, 2),
+            _ => _ = turning.schedule(Time::ZERO, 2),
         });
         for place in ["the hook", "the handler's destructor"] {
             let answer = receiver.recv_timeout(secs(20));
@@ -375,7 +375,7 @@ fn a_stop_from_what_a_clock_has_panicked_with_is_told_where_it_is() {
     type Turn = fn(Timer<u64>);
     let cases: [(Drive, Turn); 4] = [
         // A point in time: no clock is read for it.
-        (Drive::Workers, |it| _ = it.schedule_key(Time::ZERO, 2)),
+        (Drive::Workers, |it| _ = it.schedule(Time::ZERO, 2)),
         (Drive::Workers, |it| {
             _ = it.drive_shard(0).map(|mut shard| shard.turn(Waker::noop()));
         }),
@@ -418,7 +418,7 @@ fn each_start_of_a_worker_has_its_end() {
     let by_stop = |timer: &Timer<u64>, _: &Breakable| _ = timer.stop().unwrap();
     let by_clock = |timer: &Timer<u64>, clock: &Breakable| {
         clock.set_broken(true);
-        let _ = timer.schedule_key(Time::ZERO, 1);
+        let _ = timer.schedule(Time::ZERO, 1);
         wait_until("it has failed", || timer.state() == EngineState::Failed);
     };
     let by_driver = |timer: &Timer<u64>, clock: &Breakable| {

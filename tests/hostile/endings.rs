@@ -25,7 +25,7 @@ fn blocked() -> (Timer<u64>, std::sync::mpsc::Sender<()>) {
             let _ = gate.lock().unwrap().recv();
         })
         .unwrap();
-    timer.schedule_key(Duration::ZERO, 0).unwrap();
+    timer.schedule(Duration::ZERO, 0).unwrap();
     runs.recv_timeout(secs(20)).unwrap();
     (timer, let_go)
 }
@@ -44,7 +44,7 @@ fn waits_until_idle(timer: &Timer<u64>) -> Receiver<()> {
 #[test]
 fn dropping_the_last_handle_does_not_wait_for_a_handler() {
     let (timer, let_go) = blocked();
-    timer.schedule_key(HOUR, 1).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
     // The handler is let go only after the drop: a drop that waits hangs.
     let (done, dropped) = channel();
     std::thread::spawn(move || {
@@ -75,7 +75,7 @@ fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
             timer.shutdown(milder, ms(1)),
             Err(StopError::TimedOut { shards: 1 })
         );
-        let refused = timer.schedule_key(HOUR, 99).unwrap_err();
+        let refused = timer.schedule(HOUR, 99).unwrap_err();
         assert_eq!(
             (refused.kind(), refused.payload()),
             (&ScheduleErrorKind::Stopped, &99)
@@ -95,7 +95,7 @@ fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
         let clock = ManualClock::new();
         let builder = one_shard().drive(drive).clock(clock);
         let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
-            let refused = timer.schedule_key(HOUR, 1).unwrap_err();
+            let refused = timer.schedule(HOUR, 1).unwrap_err();
             assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
             assert_eq!(expired.lateness, Duration::ZERO);
             log.lock().unwrap().push(expired.payload);
@@ -103,11 +103,11 @@ fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
         // None is due already: a worker might call it before the end begins.
         let delays = [ms(30), HOUR, ms(20), Duration::MAX, 1000 * HOUR, ms(1)];
         for (id, delay) in delays.into_iter().enumerate() {
-            timer.schedule_key(delay, id as u64).unwrap();
+            timer.schedule(delay, id as u64).unwrap();
         }
-        let moved = timer.schedule_key(ms(1), 6).unwrap();
+        let moved = timer.schedule(ms(1), 6).unwrap();
         assert!(timer.reschedule(moved, 2 * HOUR).moved());
-        let cancelled = timer.schedule_key(ms(5), 7).unwrap();
+        let cancelled = timer.schedule(ms(5), 7).unwrap();
         assert!(timer.cancel(cancelled).won());
         let rest = timer.shutdown(Shutdown::FireAll, Duration::MAX).unwrap();
         assert!(rest.is_empty(), "{rest:?}");
@@ -200,7 +200,7 @@ fn fire_all_fires_a_periodic_timer_once_though_its_next_period_never_comes() {
 fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
     let (timer, fired) = recording(one_shard());
     for (id, delay) in [ms(20), ms(40), HOUR].into_iter().enumerate() {
-        timer.schedule_key(delay, id as u64).unwrap();
+        timer.schedule(delay, id as u64).unwrap();
     }
     let until = timer.now() + ms(300);
     let rest = timer
@@ -215,8 +215,8 @@ fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
 fn a_drain_ends_with_its_last_timer() {
     for idle in [IdleStrategy::Park].into_iter().chain(SPINNING) {
         let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).idle(idle));
-        timer.schedule_key(ms(30), 1).unwrap();
-        let far = timer.schedule_key(HOUR, 2).unwrap();
+        timer.schedule(ms(30), 1).unwrap();
+        let far = timer.schedule(HOUR, 2).unwrap();
         let mode = Shutdown::Drain {
             until: timer.now() + HOUR,
         };
@@ -240,7 +240,7 @@ fn a_drain_ends_with_its_last_timer_though_the_clock_stands() {
     for idle in [IdleStrategy::Park].into_iter().chain(SPINNING) {
         let builder = one_shard().idle(idle).clock(Breakable::default());
         let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-        let far = timer.schedule_key(HOUR, 2).unwrap();
+        let far = timer.schedule(HOUR, 2).unwrap();
         let mode = Shutdown::Drain { until: Time::MAX };
         let cut_short = timer.shutdown(mode, ms(50));
         assert_eq!(cut_short, Err(StopError::TimedOut { shards: 1 }));
@@ -254,7 +254,7 @@ fn a_drain_ends_with_its_last_timer_though_the_clock_stands() {
 #[test]
 fn a_stop_cuts_a_drain_short() {
     let (timer, _fired) = recording(one_shard());
-    timer.schedule_key(HOUR, 1).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
     let drained = std::thread::scope(|scope| {
         let drain = scope.spawn(|| timer.shutdown(Shutdown::Drain { until: Time::MAX }, secs(60)));
         wait_until("it drains", || timer.state() == EngineState::Draining);
@@ -473,7 +473,7 @@ fn an_engine_that_has_ended_its_drain_is_stopped() {
         waits_until_idle(&timer)
             .recv_timeout(secs(20))
             .expect("it is idle");
-        let refused = timer.schedule_key(HOUR, 2).unwrap_err();
+        let refused = timer.schedule(HOUR, 2).unwrap_err();
         assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
         assert_eq!(timer.start(), Err(StartError::Stopped));
         for mode in [mode, Shutdown::FireAll, Shutdown::ReturnUnfired] {

@@ -19,10 +19,10 @@ fn a_fork_is_refused_and_told() {
         return;
     }
     let (timer, fired) = recording(one_shard().shards(2));
-    timer.schedule_key(HOUR, 1).unwrap();
-    let kept = timer.schedule(HOUR, 2).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
+    let kept = timer.schedule_handle(HOUR, 2).unwrap();
     let status = forked(|| {
-        let refused = timer.schedule_key(Duration::ZERO, 3).unwrap_err();
+        let refused = timer.schedule(Duration::ZERO, 3).unwrap_err();
         let forked = ScheduleErrorKind::Start(StartError::Forked);
         refused.kind() == &forked
             && *refused.payload() == 3
@@ -39,20 +39,20 @@ fn a_fork_is_refused_and_told() {
             && {
                 // The thread finds the engine of its own.
                 let (own, _) = recording(one_shard().drive(Drive::Manual));
-                let key = own.schedule_key(HOUR, 5).unwrap();
+                let key = own.schedule(HOUR, 5).unwrap();
                 !timer.cancel(key).won() && own.pending() == 1 && own.cancel(key).won()
             }
     });
     assert_eq!(status, 0);
     // Nothing of that has reached the engine's own process.
     assert_eq!(timer.state(), EngineState::Started);
-    timer.schedule_key(Duration::ZERO, 4).unwrap();
+    timer.schedule(Duration::ZERO, 4).unwrap();
     wait_until("it has fired", || fired.len() == 1);
     assert_eq!(timer.stop().unwrap().len(), 2);
     // An engine that has no workers yet may be taken along: a daemon forks before it starts anything.
     let (unstarted, fired) = recording(one_shard());
     let status = forked(|| {
-        unstarted.schedule_key(Duration::ZERO, 5).unwrap();
+        unstarted.schedule(Duration::ZERO, 5).unwrap();
         wait_until("it has fired", || fired.len() == 1);
         unstarted.stop().is_ok()
     });
@@ -60,7 +60,7 @@ fn a_fork_is_refused_and_told() {
     unstarted.stop().unwrap();
     // The last handle dropped in a child waits for nobody.
     let (last, _fired) = recording(one_shard());
-    last.schedule_key(HOUR, 6).unwrap();
+    last.schedule(HOUR, 6).unwrap();
     let mut last = Some(last);
     assert_eq!(forked(|| last.take().is_some()), 0);
 }
@@ -78,7 +78,7 @@ fn keys_of_timers_that_two_processes_build_after_a_fork_differ() {
         let mut local = LocalTimer::new(us(1000)).unwrap();
         let of_local = local.schedule(Time::ZERO, HOUR, 0).unwrap().to_raw();
         let (timer, _) = recording(one_shard().drive(Drive::Manual));
-        [of_local, timer.schedule_key(HOUR, 0).unwrap().to_raw()].map(RawKey::to_bits)
+        [of_local, timer.schedule(HOUR, 0).unwrap().to_raw()].map(RawKey::to_bits)
     };
     let (mut here, mut there) = UnixStream::pair().unwrap();
     let status = forked(|| {
@@ -118,7 +118,7 @@ fn a_fork_with_the_same_process_id_is_told() {
                 return true;
             }
             let inner = forked(|| {
-                let refused = timer.schedule_key(us(1), 2).unwrap_err();
+                let refused = timer.schedule(us(1), 2).unwrap_err();
                 std::process::id() == own
                     && refused.kind() == &ScheduleErrorKind::Start(StartError::Forked)
                     && timer.state() == EngineState::Forked
@@ -145,7 +145,7 @@ fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
     assert_eq!(stopped.stop().unwrap().len(), 2);
     let status = forked(|| {
         running.turn() == Ok(1)
-            && running.schedule_key(Duration::ZERO, 3).is_ok()
+            && running.schedule(Duration::ZERO, 3).is_ok()
             && running.turn() == Ok(1)
             && running.state() == EngineState::Started
             && running.stop().unwrap().len() == 1
@@ -158,7 +158,7 @@ fn an_engine_that_is_turned_by_hand_goes_along_with_a_fork() {
         "the child's calls are its own"
     );
     let status = forked(|| {
-        let refused = stopped.schedule_key(HOUR, 3).unwrap_err();
+        let refused = stopped.schedule(HOUR, 3).unwrap_err();
         stopped.is_stopped()
             && refused.kind() == &ScheduleErrorKind::Stopped
             && stopped.start() == Err(StartError::Stopped)

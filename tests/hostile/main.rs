@@ -88,7 +88,5 @@ const DRIVES: [Drive; 2] = [Drive::Workers, Drive::Manual];
 /// Schedules a timer whose name does not matter.
 #[track_caller]
 fn arm<T: Send + 'static>(timer: &Timer<T>, delay: Duration, payload: T) {
-    timer
-        .schedule_key(delay, payload)
-        .expect("the engine takes it");
+    timer.schedule(delay, payload).expect("the engine takes it");
 }

@@ -120,7 +120,12 @@ fn with_their_guards(fuse: &Arc<Fuse>) {
         .drive(Drive::Manual)
         .on_panic(move |_| _ = &owned);
     let timer = builder.build_with(|_: Expired<Bomb>| ()).unwrap();
-    let guard = || timer.schedule(HOUR, fuse.bomb()).unwrap().cancel_on_drop();
+    let guard = || {
+        timer
+            .schedule_handle(HOUR, fuse.bomb())
+            .unwrap()
+            .cancel_on_drop()
+    };
     for _ in 0..5 {
         drop(guard());
         let request = catch_unwind(AssertUnwindSafe(|| {
@@ -287,7 +292,7 @@ fn handler_and_hook_and_logger_panic_and_the_others_fire() {
                 log.push(expired);
             })
             .unwrap();
-        let keys = (0..100).map(|id| timer.schedule_key(Duration::ZERO, id).unwrap().to_raw());
+        let keys = (0..100).map(|id| timer.schedule(Duration::ZERO, id).unwrap().to_raw());
         let keys: Vec<_> = keys.collect();
         timer.wait_idle();
         let _ = timer.turn();
@@ -406,7 +411,7 @@ fn the_hooks_of_a_worker_that_panic_end_no_worker() {
     let timer = builder
         .build_with(move |expired| log.push(expired))
         .unwrap();
-    timer.schedule_key(ms(1), 1).unwrap();
+    timer.schedule(ms(1), 1).unwrap();
     wait_until("it fires", || fired.len() == 1);
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     timer.stop().unwrap();
@@ -450,7 +455,7 @@ fn everything_that_an_engine_owns_panics_when_dropped() {
             };
             let timer = timer.unwrap();
             let held: Vec<_> = (0..timers)
-                .map(|id| timer.schedule(HOUR, id).unwrap())
+                .map(|id| timer.schedule_handle(HOUR, id).unwrap())
                 .collect();
             assert_eq!(timer.stop().unwrap().len(), held.len());
             assert_eq!(timer.stats().returned(), timers);

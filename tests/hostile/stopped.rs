@@ -68,9 +68,9 @@ fn by_hand(clock: &ManualClock) -> Timer<u64> {
 #[test]
 fn a_thread_that_stops_beside_a_request_leaves_no_lag() {
     type Call = fn(&Timer<u64>);
-    let push: Call = |timer| _ = timer.schedule_key(ms(1), 0).unwrap();
+    let push: Call = |timer| _ = timer.schedule(ms(1), 0).unwrap();
     let move_earlier: Call = |timer| {
-        let key = timer.schedule_key(2 * HOUR, 0).unwrap();
+        let key = timer.schedule(2 * HOUR, 0).unwrap();
         assert!(timer.reschedule(key, ms(1)).moved());
     };
     for round in 0..stress(300) {

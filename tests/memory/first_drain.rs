@@ -75,12 +75,12 @@ fn at(ms_since: u64) -> Time {
 
 /// What every thread needs once, wherever it goes.
 fn call_for_the_first_time() {
-    engine(&ManualClock::new()).schedule_key(HOUR, 0).unwrap();
+    engine(&ManualClock::new()).schedule(HOUR, 0).unwrap();
 }
 
 fn free_nodes_of(timer: &Timer<u64>, before: u64) {
     let keys: Vec<_> = (0..before)
-        .map(|n| timer.schedule_key(HOUR, n).unwrap())
+        .map(|n| timer.schedule(HOUR, n).unwrap())
         .collect();
     keys.into_iter()
         .for_each(|key| assert!(timer.cancel(key).won()));
@@ -110,7 +110,7 @@ fn an_engines_first_timers_fire_without_memory() {
         let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
         free_nodes_of(&timer, case.before);
         let (accepted, fired) = refusing_from(case.allowed, || {
-            let accepted = case.accept(|delay, n| timer.schedule_key(delay, n).is_ok());
+            let accepted = case.accept(|delay, n| timer.schedule(delay, n).is_ok());
             let turn = |time: &u64| {
                 clock.set(at(*time));
                 timer.turn().unwrap()
@@ -140,7 +140,7 @@ fn a_workers_first_timers_fire_without_memory() {
         free_nodes_of(&timer, case.before);
         timer.wait_idle();
         let all_fired = refusing_from(case.allowed, || {
-            let accepted = case.accept(|delay, n| timer.schedule_key(delay, n).is_ok());
+            let accepted = case.accept(|delay, n| timer.schedule(delay, n).is_ok());
             case.turns.iter().for_each(|time| _ = clock.set(at(*time)));
             holds_soon(|| fired.load(Ordering::SeqCst) == accepted)
         });

@@ -15,7 +15,7 @@ fn uses_blocks_again() -> bool {
         for _ in 0..rounds {
             churn(&timer, 1000);
             // What is due has the worker read all that there is.
-            let fired = timer.schedule(Duration::ZERO, 0).unwrap();
+            let fired = timer.schedule_handle(Duration::ZERO, 0).unwrap();
             while fired.is_pending() {
                 std::thread::yield_now();
             }

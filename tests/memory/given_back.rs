@@ -15,7 +15,7 @@ fn takes_pages_back() -> bool {
 
 fn schedule(timer: &Timer<u64>, count: u64) -> Vec<Key<u64>> {
     (0..count)
-        .map(|n| timer.schedule_key(HOUR, n).unwrap())
+        .map(|n| timer.schedule(HOUR, n).unwrap())
         .collect()
 }
 
@@ -87,7 +87,7 @@ fn memory_of_large_payloads_is_given_back_as_well() {
     let builder = by_hand(&ManualClock::new());
     let timer = builder.build_with(|_: Expired<[u8; 4096]>| ()).unwrap();
     let keys: Vec<_> = (0..BURST)
-        .map(|_| timer.schedule_key(HOUR, [1; 4096]).unwrap())
+        .map(|_| timer.schedule(HOUR, [1; 4096]).unwrap())
         .collect();
     let held = || timer.stats().shards[0].held_bytes;
     assert!(
@@ -224,14 +224,14 @@ mod resident {
             .build_with(|_: Expired<u64>| ())
             .unwrap();
         // The keys are not what this is about: their memory is there before.
-        let first = timer.schedule_key(HOUR, 0).unwrap();
+        let first = timer.schedule(HOUR, 0).unwrap();
         let mut keys = vec![first; BURST as usize];
         timer.wait_idle();
         let before = resident();
         // In pieces, so that what waits in the inbox does not depend on when the worker gets a processor.
         for piece in keys.chunks_mut(PIECE) {
             for key in piece {
-                *key = timer.schedule_key(HOUR, 0).unwrap();
+                *key = timer.schedule(HOUR, 0).unwrap();
             }
             timer.wait_idle();
         }
@@ -247,7 +247,7 @@ mod resident {
                 break left;
             }
             // The owner looks when it turns: an engine in which nothing happens any more does not wake up for it.
-            let _ = timer.schedule_key(Duration::ZERO, 0).unwrap();
+            let _ = timer.schedule(Duration::ZERO, 0).unwrap();
             std::thread::sleep(Duration::from_millis(5));
         };
         let held = held(&timer) / 1024;

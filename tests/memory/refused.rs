@@ -70,8 +70,9 @@ fn a_timer_for_which_there_is_no_memory_comes_back() {
         return;
     }
     type Schedule = fn(&Timer<u64>, Duration, u64) -> Scheduled;
-    let once: Schedule = |timer, delay, n| timer.schedule_key(delay, n);
-    let handles: Schedule = |timer, delay, n| timer.schedule(delay, n).map(|held| held.detach());
+    let once: Schedule = |timer, delay, n| timer.schedule(delay, n);
+    let handles: Schedule =
+        |timer, delay, n| timer.schedule_handle(delay, n).map(|held| held.detach());
     let again: Schedule = |timer, delay, n| timer.schedule_periodic(delay, rate(DELAY), n);
     for schedule in [once, handles, again] {
         for before in [1, 100, 1000, 3000] {
@@ -98,7 +99,7 @@ fn refused_timers_use_up_no_nodes() {
     let clock = ManualClock::new();
     let timer = engine(&clock);
     let (mut accepted, mut refused) = (0, 0);
-    let mut schedule = || match timer.schedule_key(DELAY, 0) {
+    let mut schedule = || match timer.schedule(DELAY, 0) {
         Ok(key) => accepted = key.to_raw().to_bits() as u32,
         Err(error) => {
             assert!(is_out_of_memory(&error, 0), "{error}");
@@ -127,7 +128,7 @@ fn refused_timers_use_up_no_permits() {
         let clock = ManualClock::new();
         let builder = by_hand(&clock).max_pending(LIMIT);
         let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-        let schedule = |delay, n| timer.schedule_key(delay, n);
+        let schedule = |delay, n| timer.schedule(delay, n);
         let accepted = until_refused(schedule, before, allowed);
         (accepted..LIMIT).for_each(|_| _ = schedule(DELAY, 0).unwrap());
         let full = schedule(DELAY, 0).unwrap_err();
@@ -285,7 +286,7 @@ fn free_nodes_serve_where_there_is_no_memory_for_more() {
     }
     let clock = ManualClock::new();
     let timer = engine(&clock);
-    let schedule = |n| timer.schedule_key(DELAY, n).is_ok();
+    let schedule = |n| timer.schedule(DELAY, n).is_ok();
     // The first segments, of magazines for one.
     assert!(schedule(0));
     let accepted = 1 + refusing_from(BLOCK, || (1..MOST).take_while(|n| schedule(*n)).count());
@@ -392,7 +393,7 @@ fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
         .build_with_waker(|| ())
         .unwrap();
     // Nodes that are free.
-    assert!(engine.cancel(engine.schedule_key(DELAY, 0).unwrap()).won());
+    assert!(engine.cancel(engine.schedule(DELAY, 0).unwrap()).won());
     let remote = of_a_loop.remote();
     let keys: Vec<_> = (0..2000)
         .map(|n| remote.schedule(DELAY, n).unwrap())
@@ -476,7 +477,7 @@ fn a_thread_without_a_place_gets_its_timer_back() {
     let shared = shared.unwrap();
     // Free nodes for everybody.
     let keys: Vec<_> = (0..20_000)
-        .map(|n| timer.schedule_key(DELAY, n).unwrap())
+        .map(|n| timer.schedule(DELAY, n).unwrap())
         .collect();
     assert!(keys.iter().all(|key| timer.cancel(*key).won()));
     let (gate, refused) = (Barrier::new(THREADS), AtomicUsize::new(0));
@@ -486,18 +487,18 @@ fn a_thread_without_a_place_gets_its_timer_back() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 // What the thread needs once, wherever it goes.
-                elsewhere.schedule_key(DELAY, 0).unwrap();
+                elsewhere.schedule(DELAY, 0).unwrap();
                 gate.wait();
                 let turn = one_by_one.lock().unwrap();
-                let answer = refusing_from(BLOCK, || timer.schedule_key(DELAY, 7));
-                _ = refusing_from(1024, || shared.schedule_key(DELAY, 7).is_ok());
+                let answer = refusing_from(BLOCK, || timer.schedule(DELAY, 7));
+                _ = refusing_from(1024, || shared.schedule(DELAY, 7).is_ok());
                 drop(turn);
                 if let Err(error) = answer {
                     assert!(is_out_of_memory(&error, 7), "{error}");
                     refused.fetch_add(1, Ordering::SeqCst);
                 }
                 gate.wait();
-                timer.schedule_key(DELAY, 8).unwrap();
+                timer.schedule(DELAY, 8).unwrap();
             });
         }
     });
@@ -521,21 +522,21 @@ fn an_inbox_asks_no_memory_of_its_epoch_that_is_not_there() {
     let clock = ManualClock::new();
     let [timer, elsewhere] = [engine(&clock), engine(&clock)];
     // Free nodes for everybody, and blocks that are read and not retired yet.
-    (0..40_000).for_each(|n| _ = timer.schedule_key(Duration::ZERO, n).unwrap());
+    (0..40_000).for_each(|n| _ = timer.schedule(Duration::ZERO, n).unwrap());
     while timer.turn().unwrap() > 0 {}
     let out_of_memory = || {
-        let mut refused = (0..MOST).filter_map(|n| Some((timer.schedule_key(DELAY, n).err()?, n)));
+        let mut refused = (0..MOST).filter_map(|n| Some((timer.schedule(DELAY, n).err()?, n)));
         refusing_from(1024, || refused.next()).is_some_and(|(error, n)| is_out_of_memory(&error, n))
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // What the thread needs once, wherever it goes.
-            elsewhere.schedule_key(DELAY, 0).unwrap();
+            elsewhere.schedule(DELAY, 0).unwrap();
             assert!(out_of_memory(), "it has no place");
         });
     });
     assert!(out_of_memory(), "it retires nothing");
-    timer.schedule_key(DELAY, 0).unwrap();
+    timer.schedule(DELAY, 0).unwrap();
 }
 
 /// What answers no error finds its place among those that the build has made.
@@ -549,7 +550,7 @@ fn calls_that_return_no_error_need_no_memory() {
     let mut events = Settings::new().build_with_waker::<u64>(|| ()).unwrap();
     let remote = events.remote();
     // What the thread needs once, wherever it goes.
-    let key = elsewhere.schedule_key(DELAY, 0).unwrap();
+    let key = elsewhere.schedule(DELAY, 0).unwrap();
     let refused = refusing_from(1024, || {
         assert!(!timer.cancel(key).won() && !timer.reschedule(key, DELAY).moved());
         assert!(!remote.cancel(key).won() && !remote.reschedule(key, DELAY).moved());
@@ -673,7 +674,7 @@ fn an_engine_whose_worker_was_refused_can_be_stopped_and_started_again() {
         .on_worker_start(move |_| count_started())
         .build_with(move |_: Expired<u64>| count_fired())
         .unwrap();
-    let refused = refusing_from(3 << 20, || timer.schedule_key(ms(1), 7)).unwrap_err();
+    let refused = refusing_from(3 << 20, || timer.schedule(ms(1), 7)).unwrap_err();
     let (kind, payload) = (refused.kind().clone(), refused.into_payload());
     let ScheduleErrorKind::Start(StartError::Spawn { shard: 1, .. }) = kind else {
         panic!("{kind:?}")
@@ -682,7 +683,7 @@ fn an_engine_whose_worker_was_refused_can_be_stopped_and_started_again() {
     assert_eq!(timer.stats().rejected, 1);
     // The shard that has its worker already goes from there to a caller and back.
     drop(timer.drive_shard(0).unwrap());
-    (0..10).for_each(|n| _ = timer.schedule_key(ms(1), n).unwrap());
+    (0..10).for_each(|n| _ = timer.schedule(ms(1), n).unwrap());
     assert!(holds_soon(|| fired.load(Ordering::SeqCst) == 10));
     assert_eq!(timer.stop().unwrap().len(), 0);
     assert_eq!(started.load(Ordering::SeqCst), 2);
@@ -700,9 +701,9 @@ fn a_shard_whose_driver_leaves_fails_if_its_thread_is_refused() {
     }
     let timer = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
     let shard = timer.drive_shard(0).unwrap();
-    timer.schedule_key(ms(1), 7).unwrap();
+    timer.schedule(ms(1), 7).unwrap();
     refusing_from(NO_THREAD, || drop(shard));
-    let refused = timer.schedule_key(ms(1), 8).unwrap_err();
+    let refused = timer.schedule(ms(1), 8).unwrap_err();
     let (kind, payload) = (refused.kind().clone(), refused.into_payload());
     let ScheduleErrorKind::WorkerFailed { shard: 0, message } = kind else {
         panic!("{kind:?}")

@@ -25,7 +25,7 @@ fn a_thread_that_stops_where_it_begins_or_ends_keeps_nobody_from_beginning() {
     let _alone = crate::alone();
     let timer = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
     timer.start().unwrap();
-    let call = |timer: &Timer<u64>| _ = timer.schedule_key(OLD, 0).unwrap();
+    let call = |timer: &Timer<u64>| _ = timer.schedule(OLD, 0).unwrap();
     let begins_beside = |stopping: &JoinHandle<()>, at: &AtomicUsize| {
         // It may need no memory.
         let stands = || match at.load(Ordering::SeqCst) {
@@ -80,10 +80,10 @@ fn a_mover_that_stops_makes_no_timer_later_than_it_was() {
         })
         .unwrap();
     let keys: Vec<Key<usize>> = (0..TIMERS)
-        .map(|n| timer.schedule_key(Time::ZERO + OLD, n).unwrap())
+        .map(|n| timer.schedule(Time::ZERO + OLD, n).unwrap())
         .collect();
     // One that is due has its shard take all of them out of the inbox.
-    let _ = timer.schedule_key(Time::ZERO, TIMERS).unwrap();
+    let _ = timer.schedule(Time::ZERO, TIMERS).unwrap();
     assert!(holds_soon(|| std::mem::take(&mut *fired.lock().unwrap())
         .len()
         == 1));

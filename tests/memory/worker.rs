@@ -19,7 +19,7 @@ fn produce(timer: &Timer<u64>, producers: u64, pairs: u64, alive: usize, paced: 
         let mut random = Random::new(producer + 1);
         let mut keys = Vec::new();
         for n in 0..pairs / producers {
-            keys.push(timer.schedule_key(HOUR, n).unwrap());
+            keys.push(timer.schedule(HOUR, n).unwrap());
             if keys.len() > alive {
                 let at = random.below(keys.len() as u64) as usize;
                 assert!(timer.cancel(keys.swap_remove(at)).won());
@@ -35,7 +35,7 @@ fn produce(timer: &Timer<u64>, producers: u64, pairs: u64, alive: usize, paced: 
     std::thread::scope(|scope| {
         (0..producers).for_each(|producer| _ = scope.spawn(move || produce(producer)));
     });
-    let fired = timer.schedule(Duration::ZERO, 0).unwrap();
+    let fired = timer.schedule_handle(Duration::ZERO, 0).unwrap();
     wait_until("it has fired", || !fired.is_pending());
     timer.wait_idle();
 }
@@ -85,7 +85,7 @@ fn a_producer_that_stops_in_the_allocator_stops_no_worker() {
         };
         let timer = Builder::new().shards(1).build_with(handler).unwrap();
         // The worker knows its arena, and blocks go round, before anybody stops.
-        timer.schedule_key(Duration::ZERO, 0).unwrap();
+        timer.schedule(Duration::ZERO, 0).unwrap();
         wait_until("it has fired", || fired.load(Ordering::Relaxed) == 1);
         churn(&timer, 20_000);
         let done = AtomicBool::new(false);
@@ -99,7 +99,7 @@ fn a_producer_that_stops_in_the_allocator_stops_no_worker() {
             });
             let stops = holds_soon(has_stopped);
             for _ in 0..20 {
-                timer.schedule_key(us(300), 0).unwrap();
+                timer.schedule(us(300), 0).unwrap();
                 churn(&timer, 5000);
             }
             let all_fired = holds_soon(|| fired.load(Ordering::Relaxed) == 21);

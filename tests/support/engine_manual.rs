@@ -88,10 +88,10 @@ impl Subject for Engine {
     fn schedule(&mut self, by: Name, goal: Goal, payload: Payload) -> Armed {
         let id = payload.id();
         match by {
-            Name::Key => self.timer.schedule_key(goal.when(), payload),
+            Name::Key => self.timer.schedule(goal.when(), payload),
             Name::Handle => self
                 .timer
-                .schedule(goal.when(), payload)
+                .schedule_handle(goal.when(), payload)
                 .map(|it| self.keep(id, it)),
         }
     }

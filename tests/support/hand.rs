@@ -26,7 +26,7 @@ pub(crate) trait Hand<T: Clone> {
 
 impl<T: Clone + Send + 'static> Hand<T> for Timer<T> {
     fn arm(&mut self, _: Time, when: When, payload: T) -> Option<Key<T>> {
-        self.schedule_key(when, payload).ok()
+        self.schedule(when, payload).ok()
     }
 
     fn arm_periodic(&mut self, _: Time, first: When, period: Period, payload: T) -> Option<Key<T>> {

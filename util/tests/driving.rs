@@ -44,11 +44,11 @@ fn timers_fire_on_the_runtime_until_it_shuts_down() {
     for n in 1..=4 {
         // From threads outside of it, each with a timer that is earlier than what was there.
         let timer = timer.clone();
-        std::thread::spawn(move || timer.schedule_key(20 * MS / n, ()).unwrap());
+        std::thread::spawn(move || timer.schedule(20 * MS / n, ()).unwrap());
     }
     assert!((0..4).all(|_| fires_on_runtime()));
 
-    timer.schedule_key(50 * MS, ()).unwrap();
+    timer.schedule(50 * MS, ()).unwrap();
     drop(runtime);
     assert!(!fires_on_runtime(), "a worker has taken over");
     assert!(tasks.into_iter().all(|task| task.is_finished()));

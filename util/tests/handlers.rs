@@ -38,7 +38,7 @@ fn calls(runtime: &Tokio, handler: fn() -> u32) -> Vec<u32> {
     let once = tell.clone();
     let once = closures.run_after(5 * MS, move || once.send(handler()).unwrap());
     let every = closures.repeat(7 * MS, 7 * MS, move || _ = tell.send(handler()));
-    with_handler.schedule_key(5 * MS, ()).unwrap();
+    with_handler.schedule(5 * MS, ()).unwrap();
     let calls = (0..5).map(|_| told.recv_timeout(LONG).expect("a call is missing"));
     let calls = calls.collect();
     drop((once, every));

@@ -44,9 +44,7 @@ impl<const SLACK_US: u64> CrossPeer for Keys<SLACK_US> {
 
     #[inline]
     fn schedule(&self, delay: Duration, payload: u64) -> Key<u64> {
-        self.0
-            .schedule_key(delay, payload)
-            .expect("there is no limit")
+        self.0.schedule(delay, payload).expect("there is no limit")
     }
 
     #[inline]
@@ -90,7 +88,9 @@ impl CrossPeer for HandlesPeer {
 
     #[inline]
     fn schedule(&self, delay: Duration, payload: u64) -> TimerHandle<u64> {
-        self.0.schedule(delay, payload).expect("there is no limit")
+        self.0
+            .schedule_handle(delay, payload)
+            .expect("there is no limit")
     }
 
     #[inline]
@@ -122,9 +122,7 @@ impl CrossPeer for ClosuresPeer {
     fn schedule(&self, delay: Duration, payload: u64) -> Key<TimerTask> {
         let book = self.book;
         let task = TimerTask::new(move || book.fired(payload));
-        self.timer
-            .schedule_key(delay, task)
-            .expect("there is no limit")
+        self.timer.schedule(delay, task).expect("there is no limit")
     }
 
     #[inline]

@@ -200,11 +200,7 @@ fn timed<W: Into<When>>(
 ) -> Duration {
     let start = Instant::now();
     for delay in delays {
-        keys.push(
-            timer
-                .schedule_key(when(*delay), 17)
-                .expect("there is no limit"),
-        );
+        keys.push(timer.schedule(when(*delay), 17).expect("there is no limit"));
     }
     let taken = start.elapsed();
     for key in keys.drain(..) {

@@ -136,7 +136,7 @@ impl Partition {
             if tenure.armed.contains_key(&due_ms) {
                 return;
             }
-            match timer.schedule_key(clock.instant_of(due_ms).max(earliest), moment) {
+            match timer.schedule(clock.instant_of(due_ms).max(earliest), moment) {
                 Ok(key) => drop(tenure.armed.insert(due_ms, key)),
                 Err(refused) => {
                     tracing::warn!(partition = self.number, "a moment is not armed: {refused}");

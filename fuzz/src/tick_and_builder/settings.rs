@@ -77,14 +77,21 @@ impl Settings {
     }
 
     fn budget(&self) -> Budget {
-        let Some((drain, fire, sweep)) = self.budget else { return Budget::new() };
-        Budget::new().drain(drain.into()).fire(fire.into()).sweep(sweep.into())
+        let Some((drain, fire, sweep)) = self.budget else {
+            return Budget::new();
+        };
+        Budget::new()
+            .drain(drain.into())
+            .fire(fire.into())
+            .sweep(sweep.into())
     }
 
     /// The settings that every kind of timer has.
     pub(super) fn shared(&self) -> Shared {
         let shared = Shared::new().tick(self.tick()).budget(self.budget());
-        self.max_pending.into_iter().fold(shared, Shared::max_pending)
+        self.max_pending
+            .into_iter()
+            .fold(shared, Shared::max_pending)
     }
 
     fn pinning(&self) -> Pinning {
@@ -102,7 +109,11 @@ impl Settings {
             .tick(self.tick())
             .budget(self.budget())
             .pinning(self.pinning())
-            .routing(if self.spread { Routing::Spread } else { Routing::Home })
+            .routing(if self.spread {
+                Routing::Spread
+            } else {
+                Routing::Home
+            })
             .idle(match self.idle {
                 Idle::Park => IdleStrategy::Park,
                 Idle::Spin(spin) => IdleStrategy::SpinThenPark { spin },
@@ -111,25 +122,43 @@ impl Settings {
             .thread_name(self.name.clone())
             .drive(Drive::Manual)
             .clock(clock.clone());
-        let builder = self.max_pending.into_iter().fold(builder, Builder::max_pending);
+        let builder = self
+            .max_pending
+            .into_iter()
+            .fold(builder, Builder::max_pending);
         self.shards().into_iter().fold(builder, Builder::shards)
     }
 
     /// The reasons for which any kind of timer has to be refused.
     pub(super) fn faults(&self) -> Vec<Fault> {
-        let (tick, Budget { drain, fire, sweep, .. }) = (self.tick(), self.budget());
+        let (
+            tick,
+            Budget {
+                drain, fire, sweep, ..
+            },
+        ) = (self.tick(), self.budget());
         let faults = [
-            (Fault::Tick, tick < Duration::from_micros(1) || tick > MAX_TICK),
+            (
+                Fault::Tick,
+                tick < Duration::from_micros(1) || tick > MAX_TICK,
+            ),
             (Fault::MaxPending, self.max_pending == Some(0)),
             (Fault::Budget, drain == 0 || fire == 0 || sweep == 0),
         ];
-        faults.into_iter().filter(|(_, holds)| *holds).map(|(fault, _)| fault).collect()
+        faults
+            .into_iter()
+            .filter(|(_, holds)| *holds)
+            .map(|(fault, _)| fault)
+            .collect()
     }
 
     /// As `faults`, for the engine.
     pub(super) fn engine_faults(&self) -> Vec<Fault> {
         let mut faults = self.faults();
-        if self.shards().is_some_and(|shards| shards == 0 || shards > 1024) {
+        if self
+            .shards()
+            .is_some_and(|shards| shards == 0 || shards > 1024)
+        {
             faults.push(Fault::Shards);
         }
         if self.name.contains('\0') {
@@ -198,7 +227,10 @@ pub(super) fn judge<T>(
         }
         Err(error) => {
             let fault = told(settings, &error);
-            assert!(fault.is_none_or(|fault| faults.contains(&fault)), "{error}: {faults:?}");
+            assert!(
+                fault.is_none_or(|fault| faults.contains(&fault)),
+                "{error}: {faults:?}"
+            );
             None
         }
     }

@@ -64,7 +64,7 @@ fn hundred_thousand(tick: Duration, delay: Duration) -> Duration {
         .clock(clock)
         .build_with(handler)
         .unwrap();
-    (0..TIMERS).for_each(|_| _ = timer.schedule_key(delay, timer.now().as_nanos()).unwrap());
+    (0..TIMERS).for_each(|_| _ = timer.schedule(delay, timer.now().as_nanos()).unwrap());
     wait_until("all have fired", || fired.len() as u64 == TIMERS);
     let took = fired.ids().into_iter().map(Duration::from_nanos);
     took.inspect(|took| assert!(*took >= delay, "{took:?}: early"))

@@ -35,7 +35,9 @@ fn netty_frees_the_place_of_a_cancelled_timer_here_at_once() {
     let (timer, _fired) = recording(one_shard().max_pending(2));
     timer.schedule(HOUR, 0).unwrap();
     for id in 1..1000 {
-        let timeout = timer.schedule(HOUR, id).expect("no tick has to pass first");
+        let timeout = timer
+            .schedule_handle(HOUR, id)
+            .expect("no tick has to pass first");
         timer.schedule(HOUR, id).unwrap_err();
         assert!(timeout.cancel().won());
     }
@@ -66,9 +68,9 @@ fn netty_frees_the_place_of_a_fired_timer_before_its_task_runs() {
 fn netty_clamps_huge_delays_and_they_do_not_fire() {
     let at = Setup::with_workers();
     let (timer, fired) = at.recording();
-    let huge = timer.schedule(Duration::MAX, 1).unwrap();
+    let huge = timer.schedule_handle(Duration::MAX, 1).unwrap();
     let long = timer
-        .schedule(Duration::from_nanos(i64::MAX as u64), 2)
+        .schedule_handle(Duration::from_nanos(i64::MAX as u64), 2)
         .unwrap();
     at.advance(&timer, 10_000 * HOUR);
     assert!(fired.ids().is_empty() && huge.is_pending());
@@ -81,8 +83,8 @@ fn netty_clamps_huge_delays_and_they_do_not_fire() {
 fn netty_a_timeout_is_pending_then_cancelled_or_expired_for_ever() {
     let at = Setup::with_workers();
     let (timer, fired) = at.recording();
-    let expires = timer.schedule(ms(1), 1).unwrap();
-    let cancelled = timer.schedule(ms(1), 2).unwrap();
+    let expires = timer.schedule_handle(ms(1), 1).unwrap();
+    let cancelled = timer.schedule_handle(ms(1), 2).unwrap();
     assert!(expires.is_pending() && !expires.is_cancelled() && !expires.is_expired());
     assert_eq!(cancelled.cancel(), Cancel::Won(2), "here with the payload");
     for _ in 0..3 {
@@ -162,7 +164,7 @@ fn dubbo_a_timeout_whose_task_has_thrown_is_expired() {
     let at = Setup::with_workers();
     let timer = at.builder().build().unwrap();
     let timeout = timer
-        .run_after(ms(1), || panic!("the task throws"))
+        .run_after_handle(ms(1), || panic!("the task throws"))
         .unwrap();
     at.advance(&timer, ms(1));
     assert!(timeout.is_expired() && !timeout.is_cancelled() && !timeout.is_pending());
@@ -275,7 +277,7 @@ fn netty_calls_a_cancel_hook_once_and_never_the_task() {
         .builder()
         .build_with(|_: Expired<Payload>| panic!("it runs"))
         .unwrap();
-    let timeout = timer.schedule(ms(1), hooks.payload(0)).unwrap();
+    let timeout = timer.schedule_handle(ms(1), hooks.payload(0)).unwrap();
     drop(timeout.cancel().into_payload());
     assert_eq!(hooks.alive(), 0);
     assert!(!timeout.cancel().won());
@@ -303,8 +305,8 @@ fn netty_stop_inside_a_task_is_an_error() {
 fn netty_pending_goes_from_three_to_zero_by_two_cancels_and_one_fire() {
     let at = Setup::with_workers();
     let (timer, _fired) = at.recording();
-    let first = timer.schedule(ms(1), 1).unwrap();
-    let others = [2, 3].map(|id| timer.schedule(HOUR, id).unwrap());
+    let first = timer.schedule_handle(ms(1), 1).unwrap();
+    let others = [2, 3].map(|id| timer.schedule_handle(HOUR, id).unwrap());
     for (left, timeout) in [2, 1].into_iter().zip(others) {
         assert!(timeout.cancel().won());
         assert_eq!(timer.pending(), left, "here at once, not at the next tick");
@@ -332,7 +334,7 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
         })
         .unwrap();
     let timeouts: Vec<_> = (0..11)
-        .map(|id| timer.schedule(ms(1), id).unwrap())
+        .map(|id| timer.schedule_handle(ms(1), id).unwrap())
         .collect();
     at.clock.advance(ms(1));
     is_in.recv().unwrap();

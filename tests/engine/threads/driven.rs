@@ -21,9 +21,9 @@ fn the_lag_is_that_of_the_oldest_timer_although_each_turn_is_cut_short() {
     let at = Setup::with_workers();
     let (timer, fired) = recording(at.builder().budget(Budget::new().fire(1)));
     let mut shard = timer.drive_shard(0).unwrap();
-    timer.schedule_key(ms(1), 0).unwrap();
+    timer.schedule(ms(1), 0).unwrap();
     for id in 1..=200 {
-        timer.schedule_key(ms(1), id).unwrap();
+        timer.schedule(ms(1), id).unwrap();
         at.clock.advance(ms(1));
         let turned = shard.turn(Waker::noop());
         assert_eq!(turned, Ok(Some(Duration::ZERO)));
@@ -97,18 +97,18 @@ fn a_shard_changes_hands_between_its_worker_and_a_caller() {
     // Before there is a worker.
     let mut shard = timer.drive_shard(0).unwrap();
     assert_eq!(shard.shard(), 0);
-    timer.schedule_key(us(100), 1).unwrap();
+    timer.schedule(us(100), 1).unwrap();
     turn_until(&mut shard, || count(1));
     // To a worker, which fires what was armed before.
-    timer.schedule_key(ms(5), 2).unwrap();
+    timer.schedule(ms(5), 2).unwrap();
     drop(shard);
     wait_until("the worker has fired it", || count(2));
     for round in 0..20 {
         // Back from the worker, which sleeps or is about to.
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(us(100), 3 + 2 * round).unwrap();
+        timer.schedule(us(100), 3 + 2 * round).unwrap();
         turn_until(&mut shard, || count(3 + 2 * round as usize));
-        timer.schedule_key(us(100), 4 + 2 * round).unwrap();
+        timer.schedule(us(100), 4 + 2 * round).unwrap();
         drop(shard);
         wait_until("the worker has fired it", || count(4 + 2 * round as usize));
     }
@@ -153,15 +153,15 @@ fn each_worker_calls_its_hooks_on_its_own_thread_also_one_that_takes_a_shard_ove
     let here = std::thread::current().id();
     // On this thread first: no worker, no hook.
     let mut shard = timer.drive_shard(0).unwrap();
-    timer.schedule_key(Duration::ZERO, 1).unwrap();
+    timer.schedule(Duration::ZERO, 1).unwrap();
     turn_until(&mut shard, || notes.lock().unwrap().len() == 1);
     assert_eq!(*notes.lock().unwrap(), [("fire", here)]);
     drop(shard);
     // The worker that takes the shard over fires the second timer, lends the shard once more, and fires the third.
-    timer.schedule_key(Duration::ZERO, 2).unwrap();
+    timer.schedule(Duration::ZERO, 2).unwrap();
     wait_until("it has fired", || notes.lock().unwrap().len() == 3);
     drop(timer.drive_shard(0).unwrap());
-    timer.schedule_key(Duration::ZERO, 3).unwrap();
+    timer.schedule(Duration::ZERO, 3).unwrap();
     wait_until("it has fired", || notes.lock().unwrap().len() == 4);
     timer.stop().unwrap();
     let notes = notes.lock().unwrap();
@@ -176,7 +176,7 @@ fn an_earlier_timer_of_another_thread_calls_the_waker() {
     let mut shard = timer.drive_shard(0).unwrap();
     let bell = Bell::new();
     let waker = Waker::from(Arc::clone(&bell));
-    timer.schedule_key(HOUR, 1).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
     let mut pause = shard.turn(&waker).unwrap();
     while pause == Some(Duration::ZERO) {
         pause = shard.turn(&waker).unwrap();
@@ -188,7 +188,7 @@ fn an_earlier_timer_of_another_thread_calls_the_waker() {
     );
     assert_eq!(bell.0.load(Ordering::Relaxed), 0);
     std::thread::scope(|threads| {
-        threads.spawn(|| timer.schedule_key(2 * HOUR, 2).unwrap());
+        threads.spawn(|| timer.schedule(2 * HOUR, 2).unwrap());
     });
     assert_eq!(
         bell.0.load(Ordering::Relaxed),
@@ -196,7 +196,7 @@ fn an_earlier_timer_of_another_thread_calls_the_waker() {
         "a later one needs no turn"
     );
     std::thread::scope(|threads| {
-        threads.spawn(|| timer.schedule_key(ms(1), 3).unwrap());
+        threads.spawn(|| timer.schedule(ms(1), 3).unwrap());
     });
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
     turn_until(&mut shard, || fired.len() == 1);
@@ -211,12 +211,12 @@ fn messages_that_pile_up_call_the_waker_once() {
     let waker = Waker::from(Arc::clone(&bell));
     while shard.turn(&waker).unwrap() == Some(Duration::ZERO) {}
     // The first one ends the endless sleep.
-    timer.schedule_key(HOUR, 0).unwrap();
+    timer.schedule(HOUR, 0).unwrap();
     while shard.turn(&waker).unwrap() == Some(Duration::ZERO) {}
     let before = bell.0.load(Ordering::Relaxed);
     let calls_after = |pairs| {
         for n in 0..pairs {
-            assert!(timer.cancel(timer.schedule_key(2 * HOUR, n).unwrap()).won());
+            assert!(timer.cancel(timer.schedule(2 * HOUR, n).unwrap()).won());
         }
         bell.0.load(Ordering::Relaxed) - before
     };
@@ -232,7 +232,7 @@ fn a_driven_shard_on_a_virtual_clock_is_woken_by_it() {
     let mut shard = timer.drive_shard(0).unwrap();
     let bell = Bell::new();
     let waker = Waker::from(Arc::clone(&bell));
-    timer.schedule_key(HOUR, 1).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
     while shard.turn(&waker).unwrap().is_some() {}
     at.clock.advance(HOUR);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
@@ -258,7 +258,7 @@ fn no_wake_is_lost_between_producers_and_a_shard_that_sleeps() {
             threads.spawn(move || {
                 for round in 1..=rounds {
                     // The next one only when this one has fired: a lost wake leaves everything asleep.
-                    timer.schedule_key(us(round % 3), producer as u64).unwrap();
+                    timer.schedule(us(round % 3), producer as u64).unwrap();
                     while !has_come_to(producer, round) {
                         std::hint::spin_loop();
                     }
@@ -333,8 +333,8 @@ fn a_waker_that_panics_harms_no_caller() {
         .unwrap()
         .is_some()
     {}
-    timer.schedule_key(ms(1), 1).unwrap();
-    timer.schedule_key(us(10), 2).unwrap();
+    timer.schedule(ms(1), 1).unwrap();
+    timer.schedule(us(10), 2).unwrap();
     turn_until(&mut shard, || fired.len() == 2);
 }
 
@@ -358,7 +358,7 @@ fn a_waker_whose_clone_panics_is_called_by_the_next_producer() {
     while shard.turn(&waker).unwrap().is_some() {}
     let calls_after = |id, panics| {
         PANICS.store(panics, Ordering::SeqCst);
-        timer.schedule_key(ms(5), id).unwrap();
+        timer.schedule(ms(5), id).unwrap();
         CALLS.load(Ordering::SeqCst)
     };
     let calls = [true, true, false, false].map(|panics| calls_after(1, panics));
@@ -384,7 +384,7 @@ fn an_engine_whose_shards_all_failed_before_its_start_says_so() {
             assert!(shard.turn(Waker::noop()).is_err());
         }
         clock.set_broken(false);
-        let refused = timer.schedule_key(Duration::ZERO, 1).unwrap_err();
+        let refused = timer.schedule(Duration::ZERO, 1).unwrap_err();
         let ScheduleErrorKind::WorkerFailed { message, .. } = refused.kind() else {
             panic!("{refused}")
         };
@@ -428,7 +428,7 @@ fn a_driver_that_leaves_an_engine_turned_by_hand_leaves_no_worker() {
     let at = Setup::by_hand();
     let (timer, fired) = at.recording();
     let shard = timer.drive_shard(0).unwrap();
-    timer.schedule_key(ms(1), 1).unwrap();
+    timer.schedule(ms(1), 1).unwrap();
     drop(shard);
     at.advance(&timer, ms(1));
     assert_eq!(fired.ids(), [1]);
@@ -474,8 +474,8 @@ fn the_end_of_an_engine_waits_for_no_driver() {
             timer.start().unwrap();
         }
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(ms(300), 1).unwrap();
-        timer.schedule_key(HOUR, 2).unwrap();
+        timer.schedule(ms(300), 1).unwrap();
+        timer.schedule(HOUR, 2).unwrap();
         let left = timer.shutdown(mode(&timer), secs(60)).unwrap();
         assert_eq!((&*fired.ids(), left.len()), (fires, 2 - fires.len()));
         assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
@@ -483,7 +483,7 @@ fn the_end_of_an_engine_waits_for_no_driver() {
     // With the last handle, which a driver is not.
     let (timer, fired) = recording(one_shard());
     let mut shard = timer.drive_shard(0).unwrap();
-    timer.schedule_key(HOUR, 1).unwrap();
+    timer.schedule(HOUR, 1).unwrap();
     drop(timer);
     assert_eq!(
         (shard.turn(Waker::noop()), fired.len()),
@@ -510,8 +510,8 @@ fn a_turn_that_is_under_way_ends_before_its_engine_does() {
             timer.start().unwrap();
         }
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(Duration::ZERO, 1).unwrap();
-        timer.schedule_key(HOUR, 2).unwrap();
+        timer.schedule(Duration::ZERO, 1).unwrap();
+        timer.schedule(HOUR, 2).unwrap();
         let left = std::thread::scope(|threads| {
             let turning = threads.spawn(move || while shard.turn(Waker::noop()).is_ok() {});
             entered.recv().unwrap();
@@ -536,7 +536,7 @@ fn wait_idle_waits_for_a_driver_on_another_thread() {
     std::thread::scope(|threads| {
         threads.spawn(|| turn_until(&mut shard, || done.load(Ordering::Acquire)));
         for n in 1..50 {
-            timer.schedule_key(ms(1), n).unwrap();
+            timer.schedule(ms(1), n).unwrap();
             at.clock.advance(ms(2));
             timer.wait_idle();
             assert_eq!(fired.len() as u64, n);
@@ -559,7 +559,7 @@ fn nothing_is_lost_while_shards_change_hands() {
             threads.spawn(move || {
                 for id in (number as u64..timers).step_by(2) {
                     let delay = us([0, 30, 400, 3000][id as usize / 2 % 4]);
-                    let key = timer.schedule_key(delay, id).unwrap();
+                    let key = timer.schedule(delay, id).unwrap();
                     if id % 8 < 2 {
                         let won = timer.cancel(key).into_payload();
                         won.into_iter().for_each(|id| ledger.cancelled(id));
@@ -612,9 +612,9 @@ fn a_thread_that_stops_in_the_waker_stops_no_other_wake() {
     let waker = Waker::from(Arc::clone(&stops));
     while shard.turn(&waker).unwrap().is_some() {}
     std::thread::scope(|threads| {
-        threads.spawn(|| timer.schedule_key(HOUR, 1).unwrap());
+        threads.spawn(|| timer.schedule(HOUR, 1).unwrap());
         wait_until("it has called", || calls() == 1);
-        timer.schedule_key(Duration::ZERO, 2).unwrap();
+        timer.schedule(Duration::ZERO, 2).unwrap();
         assert_eq!(
             calls(),
             2,
@@ -641,7 +641,7 @@ fn a_driver_is_told_of_a_shutdown() {
         if round % 8 != 0 {
             timer.start().unwrap();
         }
-        timer.schedule_key(HOUR, 1).unwrap();
+        timer.schedule(HOUR, 1).unwrap();
         let mut drivers: Vec<_> = (0..SHARDS)
             .map(|shard| {
                 let bell = Bell::new();
@@ -729,7 +729,7 @@ fn a_waker_that_is_told_of_a_stop_may_stop_the_engine() {
         let (tell, told) = channel();
         let waker = Waker::from(Arc::new(Stops(timer.downgrade(), tell)));
         let mut shard = timer.drive_shard(0).unwrap();
-        timer.schedule_key(HOUR, 1).unwrap();
+        timer.schedule(HOUR, 1).unwrap();
         while shard.turn(&waker).unwrap() == Some(Duration::ZERO) {}
         // On a thread of its own: a call that waits for itself never returns.
         let stopping = timer.clone();
@@ -748,7 +748,7 @@ fn a_shutdown_that_fires_does_not_wait_for_a_driver_that_has_just_come() {
     const SHARDS: usize = 48;
     for round in 0..stress(24) {
         let (timer, fired) = recording(one_shard().shards(SHARDS));
-        timer.schedule_key(HOUR, 1).unwrap();
+        timer.schedule(HOUR, 1).unwrap();
         timer.start().unwrap();
         let drivers: Vec<_> = (0..SHARDS)
             .map(|shard| timer.drive_shard(shard).unwrap())

@@ -30,9 +30,7 @@ fn a_stop_beside_turns_by_hand_loses_nothing() {
                 scope.spawn(move || {
                     gate.wait();
                     for id in first..first + EACH {
-                        match timer
-                            .schedule_key([Duration::ZERO, us(20), HOUR][id as usize % 3], id)
-                        {
+                        match timer.schedule([Duration::ZERO, us(20), HOUR][id as usize % 3], id) {
                             Ok(key) if id % 4 == 0 => cancel(timer, key, ledger),
                             Ok(_) => {}
                             Err(error) => ledger.refused(error.into_payload()),
@@ -92,7 +90,7 @@ fn a_turn_by_hand_waits_for_one_that_is_under_way() {
     };
     let builder = one_shard().drive(Drive::Manual);
     let timer = builder.build_with(handler).unwrap();
-    (0..2).for_each(|id| _ = timer.schedule_key(Duration::ZERO, id).unwrap());
+    (0..2).for_each(|id| _ = timer.schedule(Duration::ZERO, id).unwrap());
     std::thread::scope(|scope| {
         let first = scope.spawn(|| timer.turn());
         entered.recv().unwrap();
@@ -129,7 +127,7 @@ fn the_limit_is_exact_under_contention() {
         let mut mine: Vec<Key<u64>> = Vec::new();
         for n in 0..stress(30_000) {
             if mine.len() < 20 && random.chance(60) {
-                match timer.schedule_key(HOUR, n) {
+                match timer.schedule(HOUR, n) {
                     Ok(key) => {
                         assert!(
                             live.fetch_add(1, Ordering::SeqCst) < LIMIT,
@@ -166,10 +164,10 @@ fn the_limit_is_exact_under_contention() {
     let live = live.into_inner();
     assert_eq!((timer.stats().rejected, timer.pending()), (refused, live));
     assert!(
-        (live..LIMIT).all(|_| timer.schedule_key(HOUR, 0).is_ok()),
+        (live..LIMIT).all(|_| timer.schedule(HOUR, 0).is_ok()),
         "there is room"
     );
-    assert!(timer.schedule_key(HOUR, 0).is_err());
+    assert!(timer.schedule(HOUR, 0).is_err());
     assert_eq!(timer.stop().unwrap().len(), LIMIT);
 }
 
@@ -185,7 +183,7 @@ fn no_snapshot_shows_a_part_that_is_more_than_the_whole() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                timer.schedule_key(Duration::ZERO, 1).unwrap();
+                timer.schedule(Duration::ZERO, 1).unwrap();
                 std::thread::yield_now();
             }
         });

@@ -19,8 +19,7 @@ fn what_a_workers_start_hook_schedules_is_its_own_shards() {
         .on_worker_start(move |shard| {
             if shard == 1 {
                 let timer = inside.get().unwrap().upgrade().unwrap();
-                tell.send(timer.schedule_key(HOUR, 0).unwrap().shard())
-                    .unwrap();
+                tell.send(timer.schedule(HOUR, 0).unwrap().shard()).unwrap();
             }
         })
         .build_with(|_: Expired<u64>| ())
@@ -84,7 +83,7 @@ mod masks {
             .unwrap();
         let shards = timer.shards();
         for call in 1..=calls {
-            (0..shards).for_each(|_| _ = timer.schedule_key(ms(20), 0).unwrap());
+            (0..shards).for_each(|_| _ = timer.schedule(ms(20), 0).unwrap());
             wait_until("all have fired", || {
                 timer.stats().fired() as usize == call * shards
             });
@@ -184,16 +183,14 @@ fn a_handlers_timers_stay_on_its_shard() {
     let builder = one_shard().shards(3).routing(Routing::Home);
     let timer = crate::support::setup::reflexive(builder, move |timer: &Timer<u64>, expired| {
         if expired.payload > 0 {
-            let key = timer
-                .schedule_key(Duration::ZERO, expired.payload - 1)
-                .unwrap();
+            let key = timer.schedule(Duration::ZERO, expired.payload - 1).unwrap();
             assert_eq!(key.shard(), expired.shard);
         }
         log.push(expired);
     });
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| timer.schedule_key(Duration::ZERO, 9).unwrap());
+            scope.spawn(|| timer.schedule(Duration::ZERO, 9).unwrap());
         }
     });
     wait_until("the chains have ended", || fired.len() == 30);
@@ -235,9 +232,7 @@ fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
         .unwrap();
     assert_eq!(made, [0, 1, 2]);
     for id in 0..TIMERS {
-        timer
-            .schedule_key(Duration::from_micros(id % 700), id)
-            .unwrap();
+        timer.schedule(Duration::from_micros(id % 700), id).unwrap();
     }
     let mut counts: Vec<_> = (0..3)
         .map(|_| receiver.recv_timeout(secs(20)).expect("every shard fires"))
@@ -266,7 +261,7 @@ fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
     let builder = one_shard().shards(2).routing(Routing::Spread);
     let timer = builder.build_on(executor).unwrap();
     for id in (100..130).chain([13]) {
-        timer.schedule_key(ms(1), id).unwrap();
+        timer.schedule(ms(1), id).unwrap();
     }
     wait_until("ten are taken and twenty refused", || overflow.len() == 20);
     timer.wait_idle();
@@ -279,7 +274,7 @@ fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
     );
     // A shutdown executor refuses everything.
     drop(taken);
-    timer.schedule_key(Duration::ZERO, 1).unwrap();
+    timer.schedule(Duration::ZERO, 1).unwrap();
     wait_until("it has come back", || overflow.len() == 1);
     assert_eq!(timer.stats().panics(), 1);
     timer.stop().unwrap();
@@ -293,7 +288,7 @@ fn timers_of_handlers_stay_on_the_shard_of_their_worker() {
     let builder = one_shard().shards(SHARDS);
     let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
         if expired.payload == 0 {
-            let next = timer.schedule_key(secs(3600), 1).unwrap();
+            let next = timer.schedule(secs(3600), 1).unwrap();
             noted.lock().unwrap().push((expired.shard, next.shard()));
         }
     });
@@ -302,7 +297,7 @@ fn timers_of_handlers_stay_on_the_shard_of_their_worker() {
     std::thread::scope(|scope| {
         for before in 0..SHARDS {
             scope.spawn(|| {
-                timer.schedule_key(Duration::ZERO, 0).unwrap();
+                timer.schedule(Duration::ZERO, 0).unwrap();
                 all_are_done.wait();
             });
             wait_until("it has fired", || places.lock().unwrap().len() > before);

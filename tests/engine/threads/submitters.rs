@@ -11,7 +11,7 @@ fn a_submitter_does_what_its_timer_does() {
     let (timer, fired) = recording(one_shard().shards(3).routing(Routing::Spread));
     let submitter = timer.submitter();
     for id in 0..30 {
-        let key = timer.schedule_key(HOUR, id).unwrap();
+        let key = timer.schedule(HOUR, id).unwrap();
         assert_eq!(submitter.reschedule(key, HOUR * 2), Reschedule::Moved);
         assert_eq!(submitter.cancel(key).into_payload(), Some(id));
     }
@@ -75,7 +75,7 @@ fn a_submitter_that_outlives_other_locals_keeps_its_slot() {
             let timer = self.0.timer();
             // Others arrive while this thread goes, and must not get its place.
             std::thread::scope(|scope| {
-                scope.spawn(|| (0..1000).for_each(|id| _ = timer.schedule_key(HOUR, id).unwrap()));
+                scope.spawn(|| (0..1000).for_each(|id| _ = timer.schedule(HOUR, id).unwrap()));
                 (0..1000).for_each(|id| _ = self.0.schedule(HOUR, id).unwrap());
             });
         }

@@ -28,15 +28,13 @@ fn permits_of_idle_and_ended_threads_are_there_for_others() {
     let (idle, is_idle) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let churn = |timer: &Timer<u64>| {
-        let keys: Vec<_> = (0..200)
-            .map(|n| timer.schedule_key(HOUR, n).unwrap())
-            .collect();
+        let keys: Vec<_> = (0..200).map(|n| timer.schedule(HOUR, n).unwrap()).collect();
         assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
     };
     std::thread::scope(|scope| {
         let firing = scope.spawn(|| {
             // Timers that fire give theirs to the owner.
-            (0..200).for_each(|n| _ = timer.schedule_key(Duration::ZERO, n).unwrap());
+            (0..200).for_each(|n| _ = timer.schedule(Duration::ZERO, n).unwrap());
         });
         firing.join().unwrap();
         scope.spawn(|| churn(&timer)).join().unwrap();
@@ -45,7 +43,7 @@ fn permits_of_idle_and_ended_threads_are_there_for_others() {
             churn(timer);
             idle.send(()).unwrap();
             may_go_on.recv().unwrap();
-            let error = timer.schedule_key(HOUR, 0).unwrap_err();
+            let error = timer.schedule(HOUR, 0).unwrap_err();
             let kind = ScheduleErrorKind::TooManyPending {
                 pending: LIMIT,
                 max_pending: LIMIT,
@@ -57,7 +55,7 @@ fn permits_of_idle_and_ended_threads_are_there_for_others() {
         timer.wait_idle();
         for pending in 0..LIMIT as u64 {
             timer
-                .schedule_key(HOUR, pending)
+                .schedule(HOUR, pending)
                 .expect("fewer than the limit are pending");
         }
         go_on.send(()).unwrap();
@@ -73,7 +71,7 @@ fn thousands_of_short_lived_threads_leak_no_node() {
     let live_and_die = || {
         let delays = [HOUR, Duration::ZERO].into_iter().cycle().take(50);
         let keys: Vec<_> = delays
-            .map(|delay| timer.schedule_key(delay, 0).unwrap())
+            .map(|delay| timer.schedule(delay, 0).unwrap())
             .collect();
         assert!(
             keys.into_iter()
@@ -127,7 +125,7 @@ impl Drop for AtThreadEnd {
                         .into_payload()
                         .expect("an hour is left");
                     ledger.cancelled(id);
-                    timer.schedule_key(Duration::ZERO, id + LATE).unwrap();
+                    timer.schedule(Duration::ZERO, id + LATE).unwrap();
                 }
                 2 => assert!(handle.reschedule(Duration::ZERO).moved()),
                 _ => drop(handle),
@@ -156,12 +154,14 @@ fn thread_local_destructors_may_use_the_engine() {
             // The engine's own thread-locals are gone when the destructor runs, or the other way round: either order
             // has to work.
             if thread % 2 == 0 {
-                assert!(timer.cancel(timer.schedule_key(HOUR, 0).unwrap()).won());
+                assert!(timer.cancel(timer.schedule(HOUR, 0).unwrap()).won());
             } else {
                 HELD.with_borrow(|held| assert!(held.is_none()));
             }
             let ids = thread * EACH..(thread + 1) * EACH;
-            let handles = ids.map(|id| timer.schedule(HOUR, id).unwrap()).collect();
+            let handles = ids
+                .map(|id| timer.schedule_handle(HOUR, id).unwrap())
+                .collect();
             HELD.set(Some(AtThreadEnd {
                 handles,
                 timer,

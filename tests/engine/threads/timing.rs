@@ -38,7 +38,7 @@ fn an_earlier_timer_ends_the_sleep() {
         // As early as that, but by moving a timer that the worker has filed far away.
         let far = timer.schedule(HOUR, 2).unwrap();
         std::thread::sleep(ms(2));
-        assert!(far.reschedule(ms(1)).moved());
+        assert!(timer.reschedule(far, ms(1)).moved());
         assert_eq!(receiver.recv_timeout(secs(20)), Ok(2), "{idle:?}");
         assert_eq!(timer.stats().parks() == 0, spins, "{idle:?}");
         assert_eq!(timer.stop().unwrap().len(), 1);
@@ -81,7 +81,7 @@ fn a_later_timer_does_not_wake_the_worker() {
     for _ in 0..10 {
         // All rounds together are fewer than make the inbox call by itself.
         let keys: Vec<Key<u64>> = (0..500)
-            .map(|id| timer.schedule_key(2 * HOUR, id).unwrap())
+            .map(|id| timer.schedule(2 * HOUR, id).unwrap())
             .collect();
         for key in keys {
             assert!(timer.reschedule(key, 3 * HOUR).moved());
@@ -128,9 +128,9 @@ fn the_time_of_a_handler_is_without_that_of_the_inbox() {
             .on_slow_handler(HOUR, |_| ())
             .build_with(|_: Expired<u64>| ())
             .unwrap();
-        timer.schedule_key(Duration::ZERO, 0).unwrap();
+        timer.schedule(Duration::ZERO, 0).unwrap();
         for id in 0..100_000 {
-            timer.schedule_key(HOUR, id).unwrap();
+            timer.schedule(HOUR, id).unwrap();
         }
         let start = Instant::now();
         assert_eq!(timer.turn(), Ok(1));

@@ -64,7 +64,7 @@ fn by_hand() -> Timer {
 fn run_gated(timer: &Timer) -> (Gate, Key<TimerTask>) {
     let (gate, run) = Gate::new();
     let key = timer.run_after(Duration::ZERO, run).unwrap();
-    (gate, key.key())
+    (gate, key)
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_handler_on_a_worker_has_returned_when_the_wait_is_over() {
 fn a_handle_waits_like_its_key() {
     let timer = one_shard().build().unwrap();
     let (gate, run) = Gate::new();
-    let handle = timer.run_after(Duration::ZERO, run).unwrap();
+    let handle = timer.run_after_handle(Duration::ZERO, run).unwrap();
     gate.judge(|limit| {
         assert!(!handle.cancel().won());
         handle.wait_for_handler(limit)
@@ -179,9 +179,9 @@ fn the_present_call_of_a_periodic_timer_is_waited_for() {
 #[test]
 fn another_timers_handler_is_not_waited_for() {
     let timer = one_shard().build().unwrap();
-    let over = timer.run_after(Duration::ZERO, || ()).unwrap();
+    let over = timer.run_after_handle(Duration::ZERO, || ()).unwrap();
     wait_until("it has fired", || !over.is_pending());
-    let cancelled = timer.run_after(HOUR, || ()).unwrap();
+    let cancelled = timer.run_after_handle(HOUR, || ()).unwrap();
     assert!(cancelled.cancel().won());
     let (gate, key) = run_gated(&timer);
     gate.begun.recv_timeout(secs(60)).unwrap();
@@ -216,7 +216,7 @@ fn the_next_timer_of_the_same_node_is_not_waited_for_long() {
         first.upgrade().inspect(|timer| next(timer, &chain));
         drop(told);
     };
-    *key.lock().unwrap() = Some(timer.run_after(Duration::ZERO, run).unwrap().key());
+    *key.lock().unwrap() = Some(timer.run_after(Duration::ZERO, run).unwrap());
     wait_until("the chain goes on", || left.load(Ordering::Relaxed) < 1990);
     let since = Instant::now();
     let key = key.lock().unwrap().unwrap();
@@ -233,11 +233,10 @@ fn a_wait_is_refused_in_each_place_where_it_would_wait_for_itself() {
     for drive in [Drive::Manual, Drive::Workers] {
         let timer = one_shard().drive(drive).build().unwrap();
         let (tell, weak) = (tell.clone(), timer.downgrade());
-        let gone = timer.run_after(HOUR, || ()).unwrap();
-        let key = gone.key();
-        assert!(gone.cancel().won());
+        let key = timer.run_after(HOUR, || ()).unwrap();
+        assert!(timer.cancel(key).won());
         let run = move || tell.send(ask(&weak.upgrade().unwrap(), key)).unwrap();
-        drop(timer.run_after(Duration::ZERO, run).unwrap());
+        timer.run_after(Duration::ZERO, run).unwrap();
         if drive == Drive::Manual {
             assert_eq!(timer.turn(), Ok(1));
         }
@@ -258,7 +257,7 @@ fn a_wait_is_refused_in_each_place_where_it_would_wait_for_itself() {
 fn an_executor_is_asked_itself() {
     let executor = executor_fn(|_: Expired<u64>| Ok(()), drop);
     let timer = one_shard().build_on(executor).unwrap();
-    let key = timer.schedule_key(HOUR, 1).unwrap();
+    let key = timer.schedule(HOUR, 1).unwrap();
     assert!(timer.cancel(key).won());
     let wait = timer.wait_for_handler(key, Duration::MAX);
     assert_eq!(wait, Err(WaitError::OnExecutor));
@@ -278,7 +277,7 @@ fn what_a_handler_uses_may_go_after_the_wait() {
                 held.fetch_add(1, Ordering::Relaxed);
             }
         };
-        let key = timer.run_after(Duration::ZERO, run).unwrap().detach();
+        let key = timer.run_after(Duration::ZERO, run).unwrap();
         if round % 3 != 0 {
             while timer.is_pending(key) {
                 std::hint::spin_loop();

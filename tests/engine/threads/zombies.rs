@@ -30,10 +30,10 @@ fn a_million_cancelled_hour_long_timers_hold_bounded_memory() {
         };
         let churn = || {
             let mut keys: VecDeque<Key<u64>> = (0..each)
-                .map(|id| timer.schedule_key(HOUR, id).unwrap())
+                .map(|id| timer.schedule(HOUR, id).unwrap())
                 .collect();
             for n in 0..stress(500_000) / producers {
-                keys.push_back(timer.schedule_key(HOUR, n).unwrap());
+                keys.push_back(timer.schedule(HOUR, n).unwrap());
                 assert!(timer.cancel(keys.pop_front().unwrap()).won());
                 if n % 1_000 == 0 {
                     check();
@@ -59,7 +59,7 @@ fn a_cancel_storm_wakes_a_worker_that_would_sleep_for_an_hour() {
     for by_handle in [false, true] {
         let (timer, _fired) = recording(one_shard());
         let handles: Vec<_> = (0..TIMERS)
-            .map(|id| timer.schedule(HOUR, id).unwrap())
+            .map(|id| timer.schedule_handle(HOUR, id).unwrap())
             .collect();
         timer.schedule(Duration::ZERO, 0).unwrap();
         wait_until("all are filed", || {

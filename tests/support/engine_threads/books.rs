@@ -212,7 +212,7 @@ impl Books {
         match random.below(12) {
             0..3 if id < self.timers() => {
                 let (child, delay) = (id + self.timers(), super::any_delay(&mut random));
-                self.begun(child, engine.schedule_key(delay, self.begin(child, delay)));
+                self.begun(child, engine.schedule(delay, self.begin(child, delay)));
             }
             3 => self.cancel(engine, other),
             4 => self.move_timer(engine, other, super::any_delay(&mut random), false),

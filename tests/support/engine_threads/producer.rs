@@ -40,7 +40,7 @@ impl<'a> Producer<'a> {
         match op {
             Op::Schedule(delay) => {
                 let delay = delay.duration();
-                books.begun(id, engine.schedule_key(delay, books.begin(id, delay)));
+                books.begun(id, engine.schedule(delay, books.begin(id, delay)));
             }
             Op::ScheduleHandle(delay) => self.schedule(id, delay.duration(), false),
             Op::ScheduleDetached(delay) => self.schedule(id, delay.duration(), true),
@@ -80,7 +80,10 @@ impl<'a> Producer<'a> {
     }
 
     fn schedule(&mut self, id: u64, delay: Duration, detach: bool) {
-        match self.engine.schedule(delay, self.books.begin(id, delay)) {
+        match self
+            .engine
+            .schedule_handle(delay, self.books.begin(id, delay))
+        {
             Err(error) => self.books.begun(id, Err(error)),
             Ok(timeout) if detach => self.books.begun(id, Ok(timeout.detach())),
             Ok(timeout) => {

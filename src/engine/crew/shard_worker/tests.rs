@@ -26,7 +26,7 @@ fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Pani
         let payload = TimerTask::waking(Waker::from(Arc::clone(&wakers)));
         // A key of any timer: the handler does not use it.
         let key = timer
-            .schedule_key(Duration::ZERO, TimerTask::new(|| ()))
+            .schedule(Duration::ZERO, TimerTask::new(|| ()))
             .unwrap();
         let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
         let expired = Expired {
