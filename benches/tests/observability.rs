@@ -107,7 +107,7 @@ fn reports_come_by_themselves_until_they_are_cancelled() {
     metrics::with_local_recorder(&recorder, || {
         let reporter = MetricsReporter::new("requests");
         let key = reporter
-            .report_every(10 * second, &watched, &on)
+            .report_every_on(&on, 10 * second, &watched)
             .expect("there is room");
         assert_eq!(cancelled(), Some(10.0), "at once");
         let cancel = || {
@@ -126,7 +126,7 @@ fn reports_come_by_themselves_until_they_are_cancelled() {
         // It does not keep the engine that it watches.
         let reporter = MetricsReporter::new("requests");
         reporter
-            .report_every(second, &watched, &on)
+            .report_every_on(&on, second, &watched)
             .expect("there is room");
         assert_eq!(cancelled(), Some(12.0));
         let weak = watched.downgrade();

@@ -34,7 +34,7 @@ use tickwheel::{DurationHistogram, Key, Period, ScheduleError, ShardStats, Timer
 /// use tickwheel_util::MetricsReporter;
 ///
 /// let timer = Timer::new()?;
-/// MetricsReporter::new("requests").report_every(Duration::from_secs(10), &timer, &timer)?;
+/// MetricsReporter::new("requests").report_every(Duration::from_secs(10), &timer)?;
 /// timer.run_after(Duration::from_secs(5), || ())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -168,18 +168,35 @@ impl MetricsReporter {
         }
     }
 
-    /// Reports the statistics of `watched` now and once per period, on a worker of `on`: the same engine or, for an
-    /// engine with a handler of its own, another one such as [`global()?`](tickwheel::global). Only another engine can
-    /// report that a worker hangs. The reports end with either engine, or by `on.cancel` of the key.
+    /// Reports the statistics of an engine now and once per period, on one of its workers.
+    ///
+    /// The reports end with the engine, or by `timer.cancel` of the key. Only another engine can report that a worker
+    /// hangs: [`report_every_on`](Self::report_every_on), also for an engine with a handler of its own.
     ///
     /// # Errors
     ///
     /// Like [`Timer::repeat`].
-    pub fn report_every<T: Send + 'static>(
+    pub fn report_every(
+        self,
+        period: impl Into<Period>,
+        timer: &Timer,
+    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+        self.report_every_on(timer, period, timer)
+    }
+
+    /// Reports the statistics of `watched` now and once per period, on a worker of `on`, for example of
+    /// [`global()?`](tickwheel::global).
+    ///
+    /// The reports end with either engine, or by `on.cancel` of the key.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Timer::repeat`].
+    pub fn report_every_on<T: Send + 'static>(
         mut self,
+        on: &Timer,
         period: impl Into<Period>,
         watched: &Timer<T>,
-        on: &Timer,
     ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
         let (watched, own) = (watched.downgrade(), on.downgrade());
         let key = Arc::new(OnceLock::new());
