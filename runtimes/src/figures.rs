@@ -12,7 +12,7 @@ use tickwheel::Settings;
 use tickwheel_benches::goals::number;
 use tickwheel_benches::measure::{Metrics, median, parse, per, resident_bytes};
 use tickwheel_benches::process::{Failure, name, output, this_program};
-use tickwheel_util::LocalSleeps;
+use tickwheel_util::local::LocalSleeps;
 
 #[derive(Parser)]
 struct Options {

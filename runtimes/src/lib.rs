@@ -6,7 +6,9 @@ use std::future::{pending, poll_fn};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tickwheel::TimeoutError;
-use tickwheel_util::{FutureExt, LocalSleeps, StreamExt};
+use tickwheel_util::FutureExt;
+use tickwheel_util::local::LocalSleeps;
+use tickwheel_util::stream::StreamExt;
 
 /// The page, whose blocks are run as tests.
 #[cfg(doctest)]

@@ -12,7 +12,8 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::time::Duration;
-use tickwheel_util::{HyperTimer, IdleRequestBodyLayer, StatusTimeoutLayer, time};
+use tickwheel_util::layer::{IdleRequestBodyLayer, StatusTimeoutLayer};
+use tickwheel_util::{HyperTimer, time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -59,8 +59,8 @@ impl Engine {
 
 #[cfg(feature = "tower")]
 pin_project_lite::pin_project! {
-    /// A future with a limit of time. It is polled first, so one that is ready late but before it is asked has its output
-    /// all the same.
+    /// A future with a limit of time: `None` when it is over. The future is polled first, so one that is ready late but
+    /// before it is asked has its output all the same.
     #[derive(Debug)]
     pub(crate) struct EngineTimeout<F> {
         #[pin]
@@ -71,15 +71,14 @@ pin_project_lite::pin_project! {
 
 #[cfg(feature = "tower")]
 impl<F: Future> Future for EngineTimeout<F> {
-    type Output = Result<F::Output, tickwheel::TimeoutError>;
+    type Output = Result<Option<F::Output>, SleepError>;
 
     fn poll(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if let Poll::Ready(output) = this.future.poll(cx) {
-            return Poll::Ready(Ok(output));
+            return Poll::Ready(Ok(Some(output)));
         }
-        ready!(this.sleep.poll_sleep(cx))?;
-        Poll::Ready(Err(tickwheel::TimeoutError::Elapsed))
+        this.sleep.poll_sleep(cx).map_ok(|()| None)
     }
 }
 

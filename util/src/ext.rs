@@ -1,7 +1,7 @@
 //! Limits of time as methods of futures and streams.
 
+use crate::local::{LocalSleeps, LocalTimeout};
 use crate::time::{Instant, Timeout};
-use crate::{LocalSleeps, LocalTimeout};
 use std::future::Future;
 use tickwheel::When;
 
@@ -40,7 +40,8 @@ pub trait FutureExt: Future + Sized {
     /// ```
     /// use std::time::Duration;
     /// use tickwheel::Settings;
-    /// use tickwheel_util::{FutureExt, LocalSleeps};
+    /// use tickwheel_util::FutureExt;
+    /// use tickwheel_util::local::LocalSleeps;
     ///
     /// # smol::block_on(async {
     /// let sleeps = LocalSleeps::new(Settings::new()).unwrap();

@@ -39,19 +39,19 @@
 //! |---|---|
 //! | none | [`time`]: the names of `tokio::time`; [`FutureExt`]: `timeout` as a method |
 //! | none | [`DelayQueue`]: items that come out when their time has come |
-//! | none | [`LocalSleeps`]: sleeps, timeouts and intervals of one thread, by a timer inside of its runtime |
+//! | none | [`local`]: sleeps, timeouts and intervals of one thread, by a timer inside of its runtime |
 //! | `tokio` | [`time`] by an engine of the runtime's own, which it turns itself; the module [`tokio_rt`] turns other engines |
 //! | `smol` | the module [`smol_rt`]: tasks of the runtime that turn an engine's shards, in place of its workers |
 //! | `test-util` | `time::pause`, `advance` and `resume`; the module [`mod@test`]: virtual time on any executor |
-//! | `stream` | `Stream` for queues and intervals ([`IntervalStream`]); [`StreamExt`]: `timeout`, `timeout_repeating`, `throttle`, `chunks_timeout` |
+//! | `stream` | [`stream`]: `Stream` for queues and intervals; `timeout`, `timeout_repeating`, `throttle`, `chunks_timeout` of streams |
 //! | `hyper` | [`HyperTimer`]: header-read, keep-alive and ping timeouts of hyper's connections |
-//! | `tower` | [`TimeoutLayer`]: how long a request may take; [`RetryLayer`]: once more, after a pause |
-//! | `http` | [`StatusTimeoutLayer`]: answers late requests itself; [`IdleBodyLayer`], [`IdleRequestBodyLayer`]: how long a body may pause |
+//! | `tower` | [`layer`]: how long a request may take, and once more after a pause |
+//! | `http` | [`layer`]: late requests are answered with a status; how long a body may pause |
 //! | `metrics` | [`MetricsReporter`]: statistics for the `metrics` facade |
 //! | `quinn` | [`QuinnRuntime`]: the timers of QUIC connections |
 //!
 //! Each works on any runtime, by the runtime's engine (see [`time`]), by the process's, or by a
-//! [`Timer`](tickwheel::Timer) of your own; `LocalSleeps` by a timer of its thread.
+//! [`Timer`](tickwheel::Timer) of your own; `local` by a timer of its thread.
 // Without its feature an item has no page to link to; docs.rs has all of them.
 #![cfg_attr(
     not(all(
@@ -73,52 +73,34 @@ mod delay_queue;
 mod driving;
 mod engine;
 mod ext;
-#[cfg(feature = "http")]
-mod http;
 #[cfg(feature = "hyper")]
 mod hyper;
-mod local;
+#[cfg(feature = "tower")]
+pub mod layer;
+pub mod local;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod notify;
 #[cfg(feature = "quinn")]
 mod quinn;
-#[cfg(feature = "tower")]
-mod retry;
 #[cfg(feature = "smol")]
 pub mod smol_rt;
 #[cfg(feature = "stream")]
-mod stream;
+pub mod stream;
 #[cfg(feature = "test-util")]
 pub mod test;
 pub mod time;
 #[cfg(feature = "tokio")]
 pub mod tokio_rt;
-#[cfg(feature = "tower")]
-mod tower;
 
 pub use delay_queue::DelayQueue;
 pub use ext::FutureExt;
-#[cfg(feature = "http")]
-pub use http::{
-    IdleBody, IdleBodyLayer, IdleError, IdleFuture, IdleRequestBodyLayer, StatusFuture,
-    StatusTimeoutLayer, WithIdleLimit, WithIdleRequests, WithStatusTimeout,
-};
 #[cfg(feature = "hyper")]
 pub use hyper::HyperTimer;
-pub use local::{LocalInterval, LocalSleep, LocalSleeps, LocalTimeout, Wakeup};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsReporter;
 #[cfg(feature = "quinn")]
 pub use quinn::QuinnRuntime;
-#[cfg(feature = "tower")]
-pub use retry::{Backoff, RetryFuture, RetryLayer, WithRetries};
-#[cfg(feature = "stream")]
-pub use stream::{
-    ChunksTimeout, IntervalStream, StreamExt, Throttle, TimeoutRepeating, TimeoutStream,
-};
-#[cfg(feature = "tower")]
-pub use tower::{Layered, LimitedFuture, TimeoutError, TimeoutLayer, WithLimit};
 
 /// Holds the README's example.
 #[cfg(doctest)]

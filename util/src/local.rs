@@ -1,4 +1,4 @@
-//! The sleeps of one thread, by an `EventLoopTimer` inside of its runtime.
+//! Sleeps, timeouts and intervals of one thread, by an `EventLoopTimer` inside of its runtime: [`LocalSleeps`].
 //!
 //! ```text
 //!   task: polls a LocalSleep --arms--> EventLoopTimer <--schedules-- other threads, by a Remote
@@ -8,9 +8,8 @@
 //!
 //! Everything is on one thread: arming is an entry in the thread's own wheel, and a wake is a push to the runtime's own
 //! queue. Only the waker of the task that drives this is shared, because remotes wake that task, too.
-//!
-//! Nothing of the user's is called while the timer is borrowed: wakers are collected, and woken afterwards, and there
-//! are no periodic timers, which would be cloned in a turn ([`Wakeup`]).
+// Nothing of the user's is called while the timer is borrowed: wakers are collected, and woken afterwards, and there are
+// no periodic timers, which would be cloned in a turn (`Wakeup`).
 
 mod interval;
 mod timeout;
@@ -35,13 +34,13 @@ use tickwheel::{
 
 /// The payload of a timer that [`LocalSleeps`] fires: the waker of a task.
 ///
-/// It goes to a [`Remote`](tickwheel::Remote), and comes back from its `cancel`.
+/// It goes to a [`Remote`], and comes back from its `cancel`.
 ///
 /// ```
 /// use std::task::Waker;
 /// use std::time::Duration;
 /// use tickwheel::Settings;
-/// use tickwheel_util::LocalSleeps;
+/// use tickwheel_util::local::LocalSleeps;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let sleeps = LocalSleeps::new(Settings::new())?;
@@ -59,7 +58,7 @@ use tickwheel::{
 /// use std::task::Waker;
 /// use std::time::Duration;
 /// use tickwheel::{Settings, Period};
-/// use tickwheel_util::LocalSleeps;
+/// use tickwheel_util::local::LocalSleeps;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let sleeps = LocalSleeps::new(Settings::new())?;
@@ -132,7 +131,7 @@ impl Shared {
 /// ```
 /// use std::time::Duration;
 /// use tickwheel::Settings;
-/// use tickwheel_util::LocalSleeps;
+/// use tickwheel_util::local::LocalSleeps;
 ///
 /// # use std::task::{Context, Poll, Waker};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -203,7 +202,7 @@ impl LocalSleeps {
     /// use std::task::Waker;
     /// use std::time::Duration;
     /// use tickwheel::Settings;
-    /// use tickwheel_util::LocalSleeps;
+    /// use tickwheel_util::local::LocalSleeps;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let sleeps = LocalSleeps::new(Settings::new())?;
@@ -266,7 +265,7 @@ impl LocalSleeps {
     /// ```no_run
     /// use std::time::Duration;
     /// use tickwheel::Settings;
-    /// use tickwheel_util::LocalSleeps;
+    /// use tickwheel_util::local::LocalSleeps;
     ///
     /// # fn spawn_local<F>(_: F) {}
     /// # async fn runtimes_sleep(_: Duration) {}
@@ -349,7 +348,7 @@ impl fmt::Debug for LocalSleeps {
 /// use std::task::{Context, Waker};
 /// use std::time::Duration;
 /// use tickwheel::Settings;
-/// use tickwheel_util::LocalSleeps;
+/// use tickwheel_util::local::LocalSleeps;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let sleeps = LocalSleeps::new(Settings::new())?;

@@ -1,8 +1,9 @@
-//! `Stream` for what gives one thing after the other, and limits of time for streams.
+//! Streams of ticks, limits of time for streams, and `Stream` for [`DelayQueue`].
 
+use crate::DelayQueue;
 use crate::engine::RuntimeSleep;
+use crate::local::{LocalInterval, LocalSleep, LocalSleeps};
 use crate::time;
-use crate::{DelayQueue, LocalInterval, LocalSleep, LocalSleeps};
 use futures_core::stream::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 use std::convert::Infallible;
@@ -20,7 +21,8 @@ use tickwheel::{Elapsed, Expired, Interval, SleepError, Time, TimeoutError};
 /// ```
 /// use futures_lite::StreamExt as _;
 /// use std::time::Duration;
-/// use tickwheel_util::{IntervalStream, time};
+/// use tickwheel_util::stream::IntervalStream;
+/// use tickwheel_util::time;
 ///
 /// # smol::block_on(async {
 /// let mut beats = IntervalStream::new(time::interval(Duration::from_millis(2)));
@@ -165,8 +167,8 @@ impl<T> Stream for DelayQueue<T> {
 
 /// Adds limits of time to every stream.
 ///
-/// Those without `_on` use the engine of the runtime or the process's, whose workers they start. In a runtime of one thread with a
-/// [`LocalSleeps`] use the others; their items say if `max_pending` timers are armed there.
+/// Those without `_on` use the engine of the runtime or the process's, whose workers they start. In a runtime of one
+/// thread with a [`LocalSleeps`] use the others; their items say if `max_pending` timers are armed there.
 pub trait StreamExt: Stream + Sized {
     /// Yields an error when the stream has paused for `limit`, once per pause.
     ///
@@ -175,7 +177,7 @@ pub trait StreamExt: Stream + Sized {
     /// ```
     /// use futures_lite::{StreamExt as _, stream};
     /// use std::time::Duration;
-    /// use tickwheel_util::StreamExt;
+    /// use tickwheel_util::stream::StreamExt;
     ///
     /// # smol::block_on(async {
     /// let items = stream::once(1).chain(stream::pending());
@@ -201,7 +203,8 @@ pub trait StreamExt: Stream + Sized {
     /// ```
     /// use futures_lite::{StreamExt as _, stream};
     /// use std::time::Duration;
-    /// use tickwheel_util::{StreamExt, time};
+    /// use tickwheel_util::stream::StreamExt;
+    /// use tickwheel_util::time;
     ///
     /// # smol::block_on(async {
     /// let items = stream::once(1).chain(stream::pending());
@@ -255,7 +258,8 @@ pub trait StreamExt: Stream + Sized {
     /// use futures_lite::{StreamExt as _, stream};
     /// use std::time::Duration;
     /// use tickwheel::Settings;
-    /// use tickwheel_util::{LocalSleeps, StreamExt};
+    /// use tickwheel_util::local::LocalSleeps;
+    /// use tickwheel_util::stream::StreamExt;
     ///
     /// # smol::block_on(async {
     /// let sleeps = LocalSleeps::new(Settings::new()).unwrap();
@@ -510,7 +514,7 @@ impl<S: Stream, P> ChunksTimeout<S, P> {
     /// ```
     /// use futures_lite::{StreamExt as _, stream};
     /// use std::time::Duration;
-    /// use tickwheel_util::StreamExt;
+    /// use tickwheel_util::stream::StreamExt;
     ///
     /// # smol::block_on(async {
     /// let items = stream::iter([1, 2, 3]).chain(stream::pending());

@@ -8,11 +8,10 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 use std::time::Duration;
+use tickwheel_util::layer::{IdleBodyLayer, StatusTimeoutLayer, TimeoutLayer};
+use tickwheel_util::stream::StreamExt;
 use tickwheel_util::time::{self, Instant, interval, sleep, timeout};
-use tickwheel_util::{
-    DelayQueue, FutureExt, HyperTimer, IdleBodyLayer, QuinnRuntime, StatusTimeoutLayer, StreamExt,
-    TimeoutLayer,
-};
+use tickwheel_util::{DelayQueue, FutureExt, HyperTimer, QuinnRuntime};
 use tokio::runtime::{Builder as Runtime, Handle, Runtime as Tokio};
 use tower::{Layer, Service};
 

@@ -6,15 +6,17 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use smol::stream::{Stream, unfold};
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::pending;
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 use tickwheel::{Builder, Pinning, Time, Timer};
-use tickwheel_util::{
-    Backoff, IdleBodyLayer, IdleError, IdleRequestBodyLayer, RetryLayer, StatusTimeoutLayer,
-    TimeoutError, TimeoutLayer, test,
+use tickwheel_util::layer::{
+    Backoff, IdleBodyLayer, IdleError, IdleRequestBodyLayer, RequestError, RetryLayer, RetryPolicy,
+    StatusTimeoutLayer, TimeoutLayer,
 };
+use tickwheel_util::test;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 const LIMIT: Duration = Duration::from_millis(20);
@@ -52,8 +54,7 @@ fn a_layer_shows_its_service_and_comes_off() {
 #[test]
 fn an_answer_after_tries_can_be_shown() {
     let backoff = Backoff::new(LIMIT, LIMIT, 1);
-    let never = |_: &Result<_, _>| false;
-    let retry = RetryLayer::new(backoff, never, |request: &u8| Some(*request));
+    let retry = RetryLayer::new(backoff);
     let shown = format!("{:?}", retry.layer(service_fn(answer)).call(7));
     assert!(shown.contains(&format!("{backoff:?}")), "{shown}");
 }
@@ -64,12 +65,9 @@ fn late_requests_are_errors() {
         let limited = TimeoutLayer::new(LIMIT).layer(service_fn(answer));
         assert_eq!(limited.clone().oneshot(7).await.unwrap().into_body(), 7);
         let refused = limited.clone().oneshot(1).await;
-        assert!(matches!(refused, Err(TimeoutError::Service("refused"))));
+        assert!(matches!(refused, Err(RequestError::Service("refused"))));
         let late = limited.oneshot(0).await;
-        assert!(matches!(
-            late,
-            Err(TimeoutError::Timeout(tickwheel::TimeoutError::Elapsed))
-        ));
+        assert!(matches!(late, Err(RequestError::Elapsed)));
         assert_eq!(test::now(), Time::ZERO + LIMIT);
 
         let untimed = TimeoutLayer::on(stopped(), LIMIT).layer(service_fn(answer));
@@ -78,10 +76,10 @@ fn late_requests_are_errors() {
             "at once, so it needs no timer"
         );
         let late = untimed.oneshot(0).await;
-        assert!(matches!(
-            late,
-            Err(TimeoutError::Timeout(tickwheel::TimeoutError::Sleep(_)))
-        ));
+        let Err(error @ RequestError::Sleep(_)) = late else {
+            panic!("{late:?}");
+        };
+        assert_eq!(error.to_string(), error.source().unwrap().to_string());
     });
 }
 
@@ -223,8 +221,6 @@ async fn each_layer_stacks_over_and_under_boxed_errors() {
     let box_request = |request: Request<_>| request.map(boxed);
     let box_response = |response: Response<_>| response.map(boxed);
     let (limit, backoff) = (Duration::from_secs(3600), Backoff::new(LIMIT, LIMIT, 1));
-    let never = |_: &Result<Response<BoxBody>, BoxError>| false;
-    let uncopied = |_: &Request<BoxBody>| None;
     let stack = ServiceBuilder::new()
         .load_shed()
         .layer(TimeoutLayer::new(limit))
@@ -239,7 +235,7 @@ async fn each_layer_stacks_over_and_under_boxed_errors() {
         .load_shed()
         .map_response(box_response)
         .layer(IdleBodyLayer::new(limit))
-        .layer(RetryLayer::new(backoff, never, uncopied))
+        .layer(RetryLayer::new(backoff).policy(Once))
         .service(service_fn(stalls_in_a_box));
     let request = Request::new(Full::new(b"whole".as_slice()).map_err(|end| match end {}));
     let answer = stack.oneshot(request).await.unwrap();
@@ -284,12 +280,32 @@ fn a_body_that_is_there_needs_no_timer_and_one_that_stalls_does() {
 
 type Answer = Result<u8, &'static str>;
 
-fn failed(answer: &Answer) -> bool {
-    answer.is_err()
+/// Tries nothing again.
+#[derive(Clone)]
+struct Once;
+
+impl<Request, Response, Error> RetryPolicy<Request, Response, Error> for Once {
+    fn should_retry(&self, _: &Result<Response, Error>) -> bool {
+        true
+    }
+
+    fn clone_request(&self, _: &Request) -> Option<Request> {
+        None
+    }
 }
 
-fn copy<T: Copy>(request: &T) -> Option<T> {
-    Some(*request)
+/// Takes a refusal for an answer.
+#[derive(Clone)]
+struct TakesRefusal;
+
+impl RetryPolicy<(), u8, &'static str> for TakesRefusal {
+    fn should_retry(&self, answer: &Answer) -> bool {
+        *answer != Err("refused")
+    }
+
+    fn clone_request(&self, (): &()) -> Option<()> {
+        Some(())
+    }
 }
 
 #[test]
@@ -304,7 +320,7 @@ fn a_request_is_tried_until_it_is_answered() {
                 Err("refused")
             }
         });
-        let retry = RetryLayer::new(Backoff::new(LIMIT, 9 * LIMIT, 5), failed, copy).layer(moody);
+        let retry = RetryLayer::new(Backoff::new(LIMIT, 9 * LIMIT, 5)).layer(moody);
         assert_eq!((retry.clone().oneshot(3).await, tries.get()), (Ok(17), 4));
         let took = test::now() - Time::ZERO;
         // Pauses of half of their bounds to all of them, each with a tick.
@@ -318,14 +334,10 @@ fn a_request_is_tried_until_it_is_answered() {
 #[test]
 fn the_last_answer_counts_without_further_tries_a_reason_a_copy_or_a_timer() {
     let backoff = Backoff::new(LIMIT, LIMIT, 2);
-    let again: fn(&Answer) -> bool = failed;
-    let copy: fn(&()) -> Option<()> = copy;
-    for (layer, expected) in [
-        (RetryLayer::new(backoff, again, copy), 3),
-        (RetryLayer::new(backoff, |_| false, copy), 1),
-        (RetryLayer::new(backoff, again, |_| None), 1),
-        (RetryLayer::on(stopped(), backoff, again, copy), 1),
-    ] {
+    fn check<P>(layer: RetryLayer<P>, expected: u32)
+    where
+        P: RetryPolicy<(), u8, &'static str> + Clone,
+    {
         test::run(async {
             let tries = Cell::new(0);
             let refuse = service_fn(async |()| {
@@ -338,6 +350,10 @@ fn the_last_answer_counts_without_further_tries_a_reason_a_copy_or_a_timer() {
             );
         });
     }
+    check(RetryLayer::new(backoff), 3);
+    check(RetryLayer::new(backoff).policy(TakesRefusal), 1);
+    check(RetryLayer::new(backoff).policy(Once), 1);
+    check(RetryLayer::on(stopped(), backoff), 1);
 }
 
 #[test]
@@ -348,7 +364,7 @@ fn retries_without_a_pause_of_their_own_still_yield() {
         Answer::Err("refused")
     });
     let backoff = Backoff::new(Duration::ZERO, Duration::ZERO, 1_000_000);
-    let retry = RetryLayer::new(backoff, failed, copy).layer(refuse);
+    let retry = RetryLayer::new(backoff).layer(refuse);
     let answer = pin!(retry.oneshot(()));
     assert!(
         answer

@@ -6,11 +6,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use tickwheel_util::stream::StreamExt;
 use tickwheel_util::time::{
     self, DelayQueue, Duration, Instant, advance, interval, pause, resume, sleep, sleep_until,
     timeout,
 };
-use tickwheel_util::{FutureExt, HyperTimer, QuinnRuntime, StreamExt, test};
+use tickwheel_util::{FutureExt, HyperTimer, QuinnRuntime, test};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 

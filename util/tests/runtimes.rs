@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{Builder, Elapsed, Settings};
-use tickwheel_util::{DelayQueue, LocalSleeps};
+use tickwheel_util::DelayQueue;
+use tickwheel_util::local::LocalSleeps;
 use tokio::runtime::{Builder as Runtime, Runtime as Tokio};
 
 const MS: Duration = Duration::from_millis(1);

@@ -9,11 +9,13 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tickwheel::{Settings, Time};
+use tickwheel_util::local::LocalSleeps;
+use tickwheel_util::stream::{IntervalStream, StreamExt};
 use tickwheel_util::time::{
     Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, error::Elapsed, interval,
     interval_at, sleep, sleep_until, timeout, timeout_at,
 };
-use tickwheel_util::{DelayQueue, FutureExt, IntervalStream, LocalSleeps, StreamExt, test};
+use tickwheel_util::{DelayQueue, FutureExt, test};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);

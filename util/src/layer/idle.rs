@@ -1,8 +1,8 @@
-//! Limits for responses and bodies: late requests answered with a status, and bodies that must not pause for too long.
+//! Layers whose bodies must not pause for too long.
 
-use crate::Layered;
-use crate::engine::{Engine, EngineSleep, EngineTimeout};
-use http::{Request, Response, StatusCode};
+use super::Layered;
+use crate::engine::{Engine, EngineSleep};
+use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use std::error::Error;
@@ -14,116 +14,6 @@ use std::time::Duration;
 use tickwheel::{SleepError, Timer};
 use tower_layer::Layer;
 use tower_service::Service;
-
-/// Answers a request that takes too long with a status and an empty body.
-///
-/// The service's error stays as it is, so axum needs no `HandleErrorLayer`. A [`TimeoutLayer`](crate::TimeoutLayer)
-/// returns an error instead. If the engine has no timer for a request, the answer is 503.
-///
-/// ```
-/// use axum::{Router, http::StatusCode, routing::get};
-/// use std::time::Duration;
-/// use tickwheel_util::StatusTimeoutLayer;
-///
-/// let limit = StatusTimeoutLayer::new(StatusCode::GATEWAY_TIMEOUT, Duration::from_secs(5));
-/// let app: Router = Router::new().route("/", get(async || "in time")).layer(limit);
-/// # drop(app);
-/// ```
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct StatusTimeoutLayer {
-    status: StatusCode,
-    limit: Duration,
-    engine: Engine,
-}
-
-impl StatusTimeoutLayer {
-    /// By the runtime's engine, or the process's; see [`time`](crate::time).
-    pub const fn new(status: StatusCode, limit: Duration) -> Self {
-        Self {
-            status,
-            limit,
-            engine: Engine::Runtimes,
-        }
-    }
-
-    /// By an engine of your own.
-    pub const fn on(timer: Timer, status: StatusCode, limit: Duration) -> Self {
-        Self {
-            status,
-            limit,
-            engine: Engine::Own(timer),
-        }
-    }
-}
-
-impl<S> Layer<S> for StatusTimeoutLayer {
-    type Service = WithStatusTimeout<S>;
-
-    fn layer(&self, inner: S) -> WithStatusTimeout<S> {
-        Layered {
-            inner,
-            layer: self.clone(),
-        }
-    }
-}
-
-/// A service that answers late requests itself; see [`StatusTimeoutLayer`].
-pub type WithStatusTimeout<S> = Layered<S, StatusTimeoutLayer>;
-
-impl<S, Request, B: Default> Service<Request> for WithStatusTimeout<S>
-where
-    S: Service<Request, Response = Response<B>>,
-{
-    type Response = Response<B>;
-    type Error = S::Error;
-    type Future = StatusFuture<S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let answer = self
-            .layer
-            .engine
-            .timeout(self.layer.limit, self.inner.call(request));
-        StatusFuture {
-            answer,
-            status: self.layer.status,
-        }
-    }
-}
-
-pin_project! {
-    /// The answer to one request, in time or with the status of its layer.
-    #[derive(Debug)]
-    #[must_use = "futures do nothing unless they are awaited or polled"]
-    pub struct StatusFuture<F> {
-        #[pin]
-        answer: EngineTimeout<F>,
-        status: StatusCode,
-    }
-}
-
-impl<F, B: Default, E> Future for StatusFuture<F>
-where
-    F: Future<Output = Result<Response<B>, E>>,
-{
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        let status = match ready!(this.answer.poll(cx)) {
-            Ok(answer) => return Poll::Ready(answer),
-            Err(tickwheel::TimeoutError::Elapsed) => *this.status,
-            Err(_) => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        let mut late = Response::new(B::default());
-        *late.status_mut() = status;
-        Poll::Ready(Ok(late))
-    }
-}
 
 /// Lets the body of each response pause for so long at most: a frame that has been waited for longer is an error.
 ///
@@ -181,9 +71,9 @@ impl IdleBodyLayer {
 }
 
 impl<S> Layer<S> for IdleBodyLayer {
-    type Service = WithIdleLimit<S>;
+    type Service = Layered<S, IdleBodyLayer>;
 
-    fn layer(&self, inner: S) -> WithIdleLimit<S> {
+    fn layer(&self, inner: S) -> Layered<S, IdleBodyLayer> {
         Layered {
             inner,
             layer: self.clone(),
@@ -191,10 +81,7 @@ impl<S> Layer<S> for IdleBodyLayer {
     }
 }
 
-/// A service whose responses must not pause; see [`IdleBodyLayer`].
-pub type WithIdleLimit<S> = Layered<S, IdleBodyLayer>;
-
-impl<S, R, B> Service<R> for WithIdleLimit<S>
+impl<S, R, B> Service<R> for Layered<S, IdleBodyLayer>
 where
     S: Service<R, Response = Response<B>>,
 {
@@ -221,7 +108,7 @@ where
 /// ```
 /// use axum::{Router, body::Bytes, routing::post};
 /// use std::time::Duration;
-/// use tickwheel_util::IdleRequestBodyLayer;
+/// use tickwheel_util::layer::IdleRequestBodyLayer;
 ///
 /// let app: Router = Router::new()
 ///     .route("/", post(async |upload: Bytes| upload.len().to_string()))
@@ -251,9 +138,9 @@ impl IdleRequestBodyLayer {
 }
 
 impl<S> Layer<S> for IdleRequestBodyLayer {
-    type Service = WithIdleRequests<S>;
+    type Service = Layered<S, IdleRequestBodyLayer>;
 
-    fn layer(&self, inner: S) -> WithIdleRequests<S> {
+    fn layer(&self, inner: S) -> Layered<S, IdleRequestBodyLayer> {
         Layered {
             inner,
             layer: self.clone(),
@@ -261,10 +148,7 @@ impl<S> Layer<S> for IdleRequestBodyLayer {
     }
 }
 
-/// A service whose requests have bodies with a limit; see [`IdleRequestBodyLayer`].
-pub type WithIdleRequests<S> = Layered<S, IdleRequestBodyLayer>;
-
-impl<S, B> Service<Request<B>> for WithIdleRequests<S>
+impl<S, B> Service<Request<B>> for Layered<S, IdleRequestBodyLayer>
 where
     S: Service<Request<IdleBody<B>>>,
 {

@@ -1,6 +1,6 @@
 //! A tower layer that tries a request again, after a pause.
 
-use crate::Layered;
+use super::Layered;
 use crate::engine::{Engine, EngineSleep};
 use pin_project_lite::pin_project;
 use std::fmt;
@@ -58,59 +58,112 @@ const fn at_least_shortest(pause: Duration) -> Duration {
     }
 }
 
+/// Says which requests a [`RetryLayer`] tries again.
+pub trait RetryPolicy<Request, Response, Error> {
+    /// Returns whether another answer is to be asked for.
+    fn should_retry(&self, answer: &Result<Response, Error>) -> bool;
+
+    /// Returns another copy of a request, before that is sent.
+    ///
+    /// `None`, as for an upload that is read once: the request is sent as it is, and its first answer counts.
+    fn clone_request(&self, request: &Request) -> Option<Request>;
+}
+
+/// The policy of [`RetryLayer::new`]: each error, of requests that can be cloned.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RetryErrors;
+
+impl<Request: Clone, Response, Error> RetryPolicy<Request, Response, Error> for RetryErrors {
+    fn should_retry(&self, answer: &Result<Response, Error>) -> bool {
+        answer.is_err()
+    }
+
+    fn clone_request(&self, request: &Request) -> Option<Request> {
+        Some(request.clone())
+    }
+}
+
 /// Tries a request again where the answer says that this may help, after a pause that doubles.
-///
-/// Two functions decide: `again` says of an answer whether another one is to be asked for, and `clone` returns another
-/// copy of a request before it is sent. If `clone` returns `None`, as for an upload that is read once, the request is
-/// sent as it is and its first answer counts.
 ///
 /// ```
 /// use std::io;
 /// use std::time::Duration;
-/// use tickwheel_util::{Backoff, RetryLayer};
+/// use tickwheel_util::layer::{Backoff, RetryLayer};
 /// use tower::{Layer, service_fn};
 ///
 /// let backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2), 4);
-/// let failed = |answer: &Result<u8, io::Error>| answer.is_err();
-/// let retry = RetryLayer::new(backoff, failed, |host: &&'static str| Some(*host));
-/// let connect = service_fn(async |host: &'static str| Ok::<_, io::Error>(host.len() as u8));
-/// let patient = retry.layer(connect);
+/// let connect = service_fn(async |host: &'static str| Ok::<_, io::Error>(host.len()));
+/// let patient = RetryLayer::new(backoff).layer(connect);
 /// # drop(patient);
 /// ```
+///
+/// A policy of your own decides by the answer, or for requests that are not [`Clone`]:
+///
+/// ```
+/// use http::{Request, Response, StatusCode};
+/// # use std::time::Duration;
+/// use tickwheel_util::layer::{Backoff, RetryLayer, RetryPolicy};
+///
+/// #[derive(Clone)]
+/// struct Idempotent;
+///
+/// impl<B: Clone, R, E> RetryPolicy<Request<B>, Response<R>, E> for Idempotent {
+///     fn should_retry(&self, answer: &Result<Response<R>, E>) -> bool {
+///         answer.as_ref().map_or(true, |answer| answer.status() == StatusCode::SERVICE_UNAVAILABLE)
+///     }
+///
+///     fn clone_request(&self, request: &Request<B>) -> Option<Request<B>> {
+///         request.method().is_idempotent().then(|| request.clone())
+///     }
+/// }
+///
+/// # let backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2), 4);
+/// let retry = RetryLayer::new(backoff).policy(Idempotent);
+/// # drop::<RetryLayer<_>>(retry);
+/// ```
 #[derive(Clone, Debug)]
-pub struct RetryLayer<P, C> {
+#[must_use]
+pub struct RetryLayer<P = RetryErrors> {
     backoff: Backoff,
-    again: P,
-    clone: C,
+    policy: P,
     engine: Engine,
 }
 
-impl<P, C> RetryLayer<P, C> {
+impl RetryLayer {
     /// By the runtime's engine, or the process's; see [`time`](crate::time).
-    pub const fn new(backoff: Backoff, again: P, clone: C) -> Self {
+    pub const fn new(backoff: Backoff) -> Self {
         Self {
             backoff,
-            again,
-            clone,
+            policy: RetryErrors,
             engine: Engine::Runtimes,
         }
     }
 
     /// By an engine of your own.
-    pub const fn on(timer: Timer, backoff: Backoff, again: P, clone: C) -> Self {
+    pub const fn on(timer: Timer, backoff: Backoff) -> Self {
         Self {
             backoff,
-            again,
-            clone,
+            policy: RetryErrors,
             engine: Engine::Own(timer),
         }
     }
 }
 
-impl<S, P: Clone, C: Clone> Layer<S> for RetryLayer<P, C> {
-    type Service = WithRetries<S, P, C>;
+impl<P> RetryLayer<P> {
+    /// Lets `policy` say which requests are tried again.
+    pub fn policy<Q>(self, policy: Q) -> RetryLayer<Q> {
+        RetryLayer {
+            backoff: self.backoff,
+            policy,
+            engine: self.engine,
+        }
+    }
+}
 
-    fn layer(&self, inner: S) -> WithRetries<S, P, C> {
+impl<S, P: Clone> Layer<S> for RetryLayer<P> {
+    type Service = Layered<S, Self>;
+
+    fn layer(&self, inner: S) -> Self::Service {
         Layered {
             inner,
             layer: self.clone(),
@@ -118,18 +171,14 @@ impl<S, P: Clone, C: Clone> Layer<S> for RetryLayer<P, C> {
     }
 }
 
-/// A service whose requests are tried again; see [`RetryLayer`].
-pub type WithRetries<S, P, C> = Layered<S, RetryLayer<P, C>>;
-
-impl<S, P, C, Request> Service<Request> for WithRetries<S, P, C>
+impl<S, P, Request> Service<Request> for Layered<S, RetryLayer<P>>
 where
     S: Service<Request> + Clone,
-    P: Fn(&Result<S::Response, S::Error>) -> bool + Clone,
-    C: Fn(&Request) -> Option<Request> + Clone,
+    P: RetryPolicy<Request, S::Response, S::Error> + Clone,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = RetryFuture<S, P, C, Request>;
+    type Future = RetryFuture<S, P, Request>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -140,7 +189,7 @@ where
         let fresh = self.inner.clone();
         let mut service = std::mem::replace(&mut self.inner, fresh);
         let layer = self.layer.clone();
-        let copy = (layer.clone)(&request);
+        let copy = layer.policy.clone_request(&request);
         let answer = service.call(request);
         RetryFuture {
             service,
@@ -154,13 +203,13 @@ where
 pin_project! {
     /// The answer to one request, after as many tries as it took.
     #[must_use = "futures do nothing unless they are awaited or polled"]
-    pub struct RetryFuture<S, P, C, Request>
+    pub struct RetryFuture<S, P, Request>
     where
         S: Service<Request>,
     {
         service: S,
         // Its backoff counts down.
-        layer: RetryLayer<P, C>,
+        layer: RetryLayer<P>,
         // For the next try, if there may be one.
         copy: Option<Request>,
         #[pin]
@@ -168,12 +217,12 @@ pin_project! {
     }
 }
 
-impl<S, P, C, Request> fmt::Debug for RetryFuture<S, P, C, Request>
+impl<S, P, Request> fmt::Debug for RetryFuture<S, P, Request>
 where
     S: Service<Request>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of the functions, the service and the answer nothing is known.
+        // Of the policy, the service and the answer nothing is known.
         f.debug_struct("RetryFuture")
             .field("backoff", &self.layer.backoff)
             .finish_non_exhaustive()
@@ -190,11 +239,10 @@ pin_project! {
     }
 }
 
-impl<S, P, C, Request> Future for RetryFuture<S, P, C, Request>
+impl<S, P, Request> Future for RetryFuture<S, P, Request>
 where
     S: Service<Request>,
-    P: Fn(&Result<S::Response, S::Error>) -> bool,
-    C: Fn(&Request) -> Option<Request>,
+    P: RetryPolicy<Request, S::Response, S::Error>,
 {
     type Output = Result<S::Response, S::Error>;
 
@@ -206,12 +254,11 @@ where
                     let answer = ready!(answer.poll(cx));
                     let RetryLayer {
                         backoff,
-                        again,
+                        policy,
                         engine,
-                        ..
                     } = &mut *this.layer;
                     let noise = RandomState::new().hash_one(());
-                    let pause = if this.copy.is_some() && again(&answer) {
+                    let pause = if this.copy.is_some() && policy.should_retry(&answer) {
                         backoff.next(noise)
                     } else {
                         None
@@ -234,7 +281,7 @@ where
                 StageNow::Readying => match ready!(this.service.poll_ready(cx)) {
                     Ok(()) => {
                         let request = this.copy.take().expect("kept for this try");
-                        *this.copy = (this.layer.clone)(&request);
+                        *this.copy = this.layer.policy.clone_request(&request);
                         Stage::Asked {
                             answer: this.service.call(request),
                         }

@@ -1,5 +1,6 @@
 //! A tower layer that limits how long a request may take.
 
+use super::Layered;
 use crate::engine::{Engine, EngineTimeout};
 use pin_project_lite::pin_project;
 use std::error::Error;
@@ -8,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tickwheel::Timer;
+use tickwheel::{Elapsed, SleepError, Timer};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -16,7 +17,7 @@ use tower_service::Service;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel_util::TimeoutLayer;
+/// use tickwheel_util::layer::TimeoutLayer;
 /// use tower::{Layer, service_fn};
 ///
 /// let echo = service_fn(async |request: u8| Ok::<_, std::io::Error>(request));
@@ -49,9 +50,9 @@ impl TimeoutLayer {
 }
 
 impl<S> Layer<S> for TimeoutLayer {
-    type Service = WithLimit<S>;
+    type Service = Layered<S, TimeoutLayer>;
 
-    fn layer(&self, inner: S) -> WithLimit<S> {
+    fn layer(&self, inner: S) -> Layered<S, TimeoutLayer> {
         Layered {
             inner,
             layer: self.clone(),
@@ -59,43 +60,16 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service behind a layer of this crate.
-#[derive(Clone, Debug)]
-pub struct Layered<S, L> {
-    pub(crate) inner: S,
-    pub(crate) layer: L,
-}
-
-impl<S, L> Layered<S, L> {
-    /// Returns the service behind the layer.
-    pub const fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns the service behind the layer, to be changed.
-    pub const fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Takes the layer off.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
-}
-
-/// A service with a limit for each request; see [`TimeoutLayer`].
-pub type WithLimit<S> = Layered<S, TimeoutLayer>;
-
-impl<S, Request> Service<Request> for WithLimit<S>
+impl<S, Request> Service<Request> for Layered<S, TimeoutLayer>
 where
     S: Service<Request>,
 {
     type Response = S::Response;
-    type Error = TimeoutError<S::Error>;
+    type Error = RequestError<S::Error>;
     type Future = LimitedFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(TimeoutError::Service)
+        self.inner.poll_ready(cx).map_err(RequestError::Service)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
@@ -119,12 +93,13 @@ impl<F, R, E> Future for LimitedFuture<F>
 where
     F: Future<Output = Result<R, E>>,
 {
-    type Output = Result<R, TimeoutError<E>>;
+    type Output = Result<R, RequestError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.project().answer.poll(cx).map(|answer| match answer {
-            Ok(answer) => answer.map_err(TimeoutError::Service),
-            Err(error) => Err(TimeoutError::Timeout(error)),
+            Ok(Some(answer)) => answer.map_err(RequestError::Service),
+            Ok(None) => Err(RequestError::Elapsed),
+            Err(error) => Err(RequestError::Sleep(error)),
         })
     }
 }
@@ -136,27 +111,30 @@ where
 /// [`source`](Error::source).
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum TimeoutError<E> {
-    /// It took too long, or there was no timer to tell.
-    Timeout(tickwheel::TimeoutError),
+pub enum RequestError<E> {
+    /// It took too long.
+    Elapsed,
+    /// There was no timer to tell.
+    Sleep(SleepError),
     /// The service's own error.
     Service(E),
 }
 
-impl<E: fmt::Display> fmt::Display for TimeoutError<E> {
+impl<E: fmt::Display> fmt::Display for RequestError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Timeout(error) => error.fmt(f),
+            Self::Elapsed => Elapsed.fmt(f),
+            Self::Sleep(error) => error.fmt(f),
             Self::Service(error) => error.fmt(f),
         }
     }
 }
 
-impl<E: fmt::Debug + fmt::Display> Error for TimeoutError<E> {
+impl<E: fmt::Debug + fmt::Display> Error for RequestError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Timeout(error) => Some(error),
-            Self::Service(_) => None,
+            Self::Sleep(error) => Some(error),
+            Self::Elapsed | Self::Service(_) => None,
         }
     }
 }

@@ -17,7 +17,7 @@ use tickwheel::{MissedTicks, Period, SleepError, Time, When};
 /// use std::task::{Context, Poll, Waker};
 /// use std::time::Duration;
 /// use tickwheel::{ManualClock, Settings};
-/// use tickwheel_util::LocalSleeps;
+/// use tickwheel_util::local::LocalSleeps;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let clock = ManualClock::new();

@@ -21,7 +21,7 @@ pin_project! {
     /// use std::task::{Context, Poll, Waker};
     /// use std::time::Duration;
     /// use tickwheel::{Settings, TimeoutError};
-    /// use tickwheel_util::LocalSleeps;
+    /// use tickwheel_util::local::LocalSleeps;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let sleeps = LocalSleeps::new(Settings::new())?;

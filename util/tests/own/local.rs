@@ -16,7 +16,8 @@ use tickwheel::{
     Budget, Clock, ManualClock, MissedTicks, Period, Remote, ScheduleErrorKind, Settings, Time,
     TimeoutError, When,
 };
-use tickwheel_util::{FutureExt, LocalSleep, LocalSleeps, Wakeup};
+use tickwheel_util::FutureExt;
+use tickwheel_util::local::{LocalSleep, LocalSleeps, Wakeup};
 
 /// Sleeps on a clock that stands.
 struct Rig {
@@ -570,7 +571,7 @@ fn an_interval_that_is_reset_immediately_ticks_now_and_a_period_later() {
 #[test]
 fn streams_are_limited_by_the_threads_timer() {
     use futures_lite::{Stream, StreamExt as _, stream};
-    use tickwheel_util::StreamExt;
+    use tickwheel_util::stream::StreamExt;
     fn next<S: Stream>(stream: Pin<&mut S>) -> Poll<Option<S::Item>> {
         stream.poll_next(&mut Context::from_waker(Waker::noop()))
     }
