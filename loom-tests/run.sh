@@ -17,8 +17,8 @@ if [[ ${1-} == --quick ]]; then
   shift
 fi
 target=${CARGO_TARGET_DIR:-target}
-log=$(mktemp) results=$(mktemp)
-trap 'rm -f "$log" "$results"' EXIT
+log=$(mktemp) results=$(mktemp) expected=$(mktemp)
+trap 'rm -f "$log" "$results" "$expected"' EXIT
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 git diff --quiet HEAD 2>/dev/null || commit+=+
 # Loom reads these from the environment. The first two end a search early and let it pass; the harness
@@ -37,8 +37,7 @@ explore() {
   export CARGO_TARGET_DIR=$target/loom-$epoch RUSTFLAGS="--cfg tickwheel_loom $flags"
 
   printf '\n%s epoch, %s bounds\n' "$epoch" "$TICKWHEEL_MODELS"
-  local expected
-  expected=$("${run[@]}" --list "${names[@]}" | grep -c ': test$' || true)
+  "${run[@]}" --list "${names[@]}" | sed -n 's/^models::\(.*\): test$/\1/p' | sort >"$expected"
   if ! "${run[@]}" --nocapture "${names[@]}" >"$log" 2>&1; then
     cat "$log"
     echo "a scenario failed ($epoch epoch)"
@@ -50,14 +49,14 @@ explore() {
     printf "%-56s %7s %6s %11s %8s\n", $2, field[3], field[4], field[5], field[6]
   }'
   [[ $TICKWHEEL_MODELS == quick ]] || record "$epoch" "$@"
-  local explored
-  explored=$(grep -c 'MODEL ' "$log" || true)
-  # Some scenarios explore more than one case.
-  if [[ $explored -lt $expected ]]; then
-    echo "$expected scenarios exist, $explored were explored"
+  local missing
+  missing=$({ grep -o 'MODEL [^ ]*' "$log" || true; } | cut -d ' ' -f 2 | sort | comm -23 "$expected" -)
+  if [[ -n $missing ]]; then
+    echo "scenarios that were not explored under their names ($epoch epoch):"
+    echo "$missing"
     exit 1
   fi
-  total=$((total + explored))
+  total=$((total + $(wc -l <"$expected")))
 }
 
 # Replaces the rows of what was explored: all of this epoch, or those whose names match.
@@ -89,4 +88,4 @@ if [[ $total -eq 0 ]]; then
   echo "no scenario was found"
   exit 1
 fi
-printf '\n%d explorations, all passed\n' "$total"
+printf '\n%d scenarios, all passed\n' "$total"

@@ -20,7 +20,15 @@ fn explore_loop<F>(scenario: F)
 where
     F: Fn(Loop) + Send + Sync + 'static,
 {
-    explore_as(name_of(&scenario), BOUND, move || {
+    explore_bounded(BOUND, scenario);
+}
+
+/// The same within another bound.
+fn explore_bounded<F>(bound: Bound, scenario: F)
+where
+    F: Fn(Loop) + Send + Sync + 'static,
+{
+    explore_as(name_of(&scenario), bound, move || {
         let bell = Bell::default();
         let rung = bell.clone();
         let timer = Settings::new()
@@ -90,18 +98,21 @@ fn the_last_remote_sends_and_goes_or_sleep() {
     });
 }
 
-/// A loop that is alone has asked how long to sleep, and then makes a remote, which sends something before the loop
+/// A loop that is alone has asked how long to sleep, and then makes two remotes, which send something before the loop
 /// blocks or after. The loop itself takes no step in between.
 #[test]
 fn a_remote_is_made_before_the_block() {
-    explore_loop(|it| {
+    // Two producers beside the loop.
+    explore_bounded(bounded(2, 1), |it| {
         let asleep = it.timer.poll_timeout(Time::ZERO);
         assert_eq!(asleep, None);
-        let remote = it.remote();
-        let sending = spawn(move || send(remote, SOON));
-        // A second one has nothing to announce.
-        drop(it.timer.remote());
+        let first = it.remote();
+        let sending = spawn(move || send(first, 2 * SOON));
+        // This one has nothing to announce.
+        let second = it.remote();
+        let sending_too = spawn(move || send(second, SOON));
         sending.join().unwrap();
+        sending_too.join().unwrap();
         it.assert_woken(asleep, SOON);
     });
 }
@@ -136,8 +147,8 @@ fn the_last_remote_cancels_and_goes_or_cancel() {
     });
 }
 
-/// A loop that was alone has moved a timer, and makes a remote before it blocks, which pulls the timer in: the loop is
-/// woken, and fires it.
+/// A loop that was alone has moved a timer, and makes a remote, which pulls the timer in while the loop asks again how
+/// long to sleep: the loop sees it, or is woken, and fires it.
 #[test]
 fn a_remote_moves_what_the_loop_moved_alone() {
     explore_loop(|mut it| {
@@ -146,6 +157,7 @@ fn a_remote_moves_what_the_loop_moved_alone() {
         let asleep = it.timer.poll_timeout(Time::ZERO);
         assert_eq!(asleep, Some(2 * SOON), "the entry stays");
         let moving = it.spawn(move |remote| remote.reschedule(key, SOON).moved());
+        let asleep = it.timer.poll_timeout(Time::ZERO);
         assert!(moving.join().unwrap());
         it.assert_woken(asleep, SOON);
         assert_eq!(it.timer.poll(Time::ZERO + SOON, |_| ()).fired, 1);

@@ -32,19 +32,32 @@ pub(super) struct Bound {
     pub(super) full: Option<usize>,
     /// In `run.sh --quick`.
     pub(super) quick: Option<usize>,
+    /// Whether it has one thread, so that there is nothing to explore.
+    pub(super) alone: bool,
 }
 
 /// No bound at all.
 pub(super) const UNBOUNDED: Bound = Bound {
     full: None,
     quick: None,
+    alone: false,
 };
+
+/// A unit test of what the models are made of: one thread, one execution.
+pub(super) const UNIT: Bound = Bound {
+    alone: true,
+    ..UNBOUNDED
+};
+
+/// The fewest executions of threads that meet.
+#[cfg(tickwheel_loom)]
+const LEAST_EXECUTIONS: u64 = 3;
 
 /// Any number of preemptions in the full run, `quick` of them in the quick one.
 pub(super) const fn bounded_when_quick(quick: usize) -> Bound {
     Bound {
-        full: None,
         quick: Some(quick),
+        ..UNBOUNDED
     }
 }
 
@@ -53,6 +66,7 @@ pub(super) const fn bounded(full: usize, quick: usize) -> Bound {
     Bound {
         full: Some(full),
         quick: Some(quick),
+        ..UNBOUNDED
     }
 }
 
@@ -115,13 +129,23 @@ pub(super) fn explore_as<F: Fn() + Send + Sync + 'static>(
         crate::sync::explored::begin_execution();
         scenario();
     });
-    let bound = model
-        .preemption_bound
-        .map_or("none".to_owned(), |bound| bound.to_string());
+    let threads = crate::sync::explored::watched::started() + 1;
+    let executions = executions.load(Ordering::Relaxed);
+    if bound.alone {
+        assert_eq!((threads, executions), (1, 1), "{name} is no unit test");
+    } else {
+        assert!(
+            executions >= LEAST_EXECUTIONS,
+            "{name} explores {executions} executions: let threads meet, or call it a `UNIT`"
+        );
+    }
+    let bound = match model.preemption_bound {
+        _ if bound.alone => "unit".to_owned(),
+        None => "none".to_owned(),
+        Some(bound) => bound.to_string(),
+    };
     println!(
-        "MODEL {name} threads={} bound={bound} executions={} seconds={:.2}",
-        crate::sync::explored::watched::started() + 1,
-        executions.load(Ordering::Relaxed),
+        "MODEL {name} threads={threads} bound={bound} executions={executions} seconds={:.2}",
         started.elapsed().as_secs_f64(),
     );
     crate::sync::explored::weakened::print_met(name);
@@ -134,7 +158,7 @@ pub(super) fn explore_as<F: Fn() + Send + Sync + 'static>(name: &str, bound: Bou
     const ROUNDS: usize = 2000;
     const LEAST_ROUNDS: usize = 50;
     const TIME: std::time::Duration = std::time::Duration::from_millis(250);
-    let _ = (bound.full, bound.quick);
+    let _ = (bound.full, bound.quick, bound.alone);
     let started = Instant::now();
     let mut rounds = 0;
     while rounds < ROUNDS && (rounds < LEAST_ROUNDS || started.elapsed() < TIME) {

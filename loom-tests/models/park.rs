@@ -5,7 +5,7 @@
 //! must have been woken. `src/park/README.md` draws the interleavings that these scenarios rule out.
 
 use super::harness::{
-    Bell, Bound, JoinHandle, bounded, bounded_when_quick, explore, explore_as, fence_for_all,
+    Bell, Bound, JoinHandle, UNIT, bounded, bounded_when_quick, explore, explore_as, fence_for_all,
     name_of, spawn_with,
 };
 use crate::park::{Wake, WakeState};
@@ -324,7 +324,7 @@ fn no_wake_for_what_can_wait() {
 /// is early enough.
 #[test]
 fn one_tick_decides() {
-    explore(bounded_when_quick(3), || {
+    explore(UNIT, || {
         for (tick, wakes) in [(FAR - 1, true), (FAR, false), (FAR + 1, false)] {
             let state = WakeState::new();
             assert!(state.begin_sleep(FAR));

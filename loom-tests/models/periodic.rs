@@ -3,7 +3,7 @@
 //! What is kept and what is handed to a call are two payloads; the [`World`] counts them, and the nodes.
 
 use super::harness::{
-    Bound, JoinHandle, Payload, bounded, explore, explore_as, name_of, spawn_with,
+    Bound, JoinHandle, Payload, UNIT, bounded, explore, explore_as, name_of, spawn_with,
 };
 use super::world::{Decided, World};
 use crate::node::moves::Rescheduled;
@@ -290,33 +290,37 @@ fn no_call_begins_at_the_old_deadline_after_a_move() {
 }
 
 /// The deadlines of all calls up to four periods, when the timer is moved to `to` around the first one.
-fn moved_around_the_first_call(to: u64, expected: &'static [&'static [u64]]) {
-    explore_owner(bounded(4, 2), move |_, owner| {
-        let mover = owner.movers([to]);
-        owner.run_to(FIRST);
-        owner.join(mover);
-        owner.run_through(FIRST..=4 * FIRST);
-        assert!(expected.contains(&&*owner.calls), "{:?}", owner.calls);
-        owner.assert_in_time();
-    });
+fn moved_around_the_first_call(owner: &mut Owner, to: u64, expected: &[&[u64]]) {
+    let mover = owner.movers([to]);
+    owner.run_to(FIRST);
+    owner.join(mover);
+    owner.run_through(FIRST..=4 * FIRST);
+    assert!(expected.contains(&&*owner.calls), "{:?}", owner.calls);
+    owner.assert_in_time();
 }
 
 /// A move that was confirmed holds, whether it comes before the call, within it or after it.
 #[test]
 fn moved_later_or_call() {
-    moved_around_the_first_call(15, &[&[15, 25, 35], &[10, 15, 25, 35]]);
+    explore_owner(bounded(4, 2), |_, owner| {
+        moved_around_the_first_call(owner, 15, &[&[15, 25, 35], &[10, 15, 25, 35]]);
+    });
 }
 
 /// The same for a deadline that is over already: the timer is called at once, and once.
 #[test]
 fn moved_earlier_or_call() {
-    moved_around_the_first_call(5, &[&[5, 15, 25, 35], &[10, 5, 15, 25, 35]]);
+    explore_owner(bounded(4, 2), |_, owner| {
+        moved_around_the_first_call(owner, 5, &[&[5, 15, 25, 35], &[10, 5, 15, 25, 35]]);
+    });
 }
 
 /// The same for the deadline that it has: to be called for it again.
 #[test]
 fn moved_to_where_it_was_or_call() {
-    moved_around_the_first_call(10, &[&[10, 20, 30, 40], &[10, 10, 20, 30, 40]]);
+    explore_owner(bounded(4, 2), |_, owner| {
+        moved_around_the_first_call(owner, 10, &[&[10, 20, 30, 40], &[10, 10, 20, 30, 40]]);
+    });
 }
 
 /// Two movers and the owner: a confirmed deadline holds, and none makes two calls.
@@ -504,7 +508,7 @@ fn winner_lets_go_or_recycled_by_the_owner() {
 /// No call begins a tick before its deadline, also if the timer is moved by one tick just before.
 #[test]
 fn one_tick_decides() {
-    explore_owner(bounded(4, 2), |world, owner| {
+    explore_owner(UNIT, |world, owner| {
         let timer = owner.timer;
         assert!(matches!(
             owner.due(timer.mark, FIRST - 1),

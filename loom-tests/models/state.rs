@@ -1,6 +1,8 @@
 //! One node: who ends a timer, who recycles it, and that a moved deadline holds.
 
-use super::harness::{UNBOUNDED, bounded, bounded_when_quick, explore, spawn_with, yield_now};
+use super::harness::{
+    UNBOUNDED, UNIT, bounded, bounded_when_quick, explore, spawn_with, yield_now,
+};
 use super::world::{BARE, Decided, HELD, World, explore_timer};
 use crate::state::Phase;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -174,7 +176,7 @@ fn ask_by_a_key_that_has_just_come() {
 /// No entry fires its timer a tick before the deadline.
 #[test]
 fn one_tick_decides() {
-    explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
+    explore_timer(UNIT, BARE, 10, |world, timer| {
         assert_eq!(
             world.due(timer, timer.mark, 9),
             Decided::Again(10, timer.mark)
