@@ -9,7 +9,8 @@ function holds a changed copy of its body for some of its mutants, and an enviro
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
 until one fails or does not end. What survives and has no row meets the tests of more than two seconds, and then the
 loom models, with their quick bounds. Half done, it goes on where it was. What it finds is below `target/mutants`, and
-stands until that file of `src` changes; what survived meets changed tests again.
+stands until that file of `src` changes; what survived meets changed tests again. The last line says how long all runs
+took that were needed to come to an end.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
@@ -426,15 +427,16 @@ def main():
     tried = [mutant for function in functions for mutant in function.mutants]
     found = {name: said for source in sources.values() for name, said in source.results(hash_of_tests()).items()}
     left = [mutant for mutant in tried if mutant.name not in found]
-    run(sources, functions, found, left, CAUGHT, (-1, LONG))
+    runs = Runs()
+    run(sources, functions, found, left, CAUGHT, (-1, LONG), runs)
     # One that may live by its nature need not meet more.
     for caught, times in [(CAUGHT, (LONG, math.inf)), (BY_LOOM, ANY)]:
         left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED and mutant.name not in judged()]
-        run(sources, functions, found, left, caught, times)
-    sys.exit(judge(found))
+        run(sources, functions, found, left, caught, times, runs)
+    sys.exit(judge(found, runs))
 
 
-def run(sources, functions, found, mutants, caught, times):
+def run(sources, functions, found, mutants, caught, times, runs):
     """Tries these mutants against tests that take so long, in some programs that have as few of each function as can
     be.
 
@@ -461,7 +463,26 @@ def run(sources, functions, found, mutants, caught, times):
         built = build(flags)
         # Which test calls what is the same in each program.
         tests = tests or tests_of(built, functions, bool(flags), times)
-        meet(name, homes, tests, found, chosen, caught)
+        meet(name, homes, tests, found, chosen, caught, runs)
+
+
+class Runs:
+    """How long the runs took since one came to its end, this one included; a run may be killed at any moment."""
+
+    def __init__(self):
+        self.path = WORK / "runs"
+        self.earlier = [int(it) for it in self.path.read_text().split()] if self.path.exists() else []
+        self.note()
+
+    def all(self):
+        return [*self.earlier, int(time.monotonic() - START)]
+
+    def note(self):
+        self.path.write_text(" ".join(map(str, self.all())))
+
+    def end(self):
+        self.path.unlink()
+        return f"{sum(self.all())} s in {len(self.all())} runs"
 
 
 def hash_of_tests():
@@ -471,7 +492,7 @@ def hash_of_tests():
     return hashed.hexdigest()[:12]
 
 
-def meet(name, homes, tests, found, mutants, caught):
+def meet(name, homes, tests, found, mutants, caught, runs):
     """Runs mutants against the tests that call their functions; a later line of the results counts."""
     lock, done, hashed = threading.Lock(), 0, hash_of_tests()
 
@@ -484,6 +505,7 @@ def meet(name, homes, tests, found, mutants, caught):
             done += 1
             found[mutant.name] = said
             homes[mutant].file.note(mutant.name, said, test, hashed)
+            runs.note()
             progress(f"{name}: {done} of {len(mutants)}, {mutant.name}")
 
     # Many tests sleep.
@@ -496,10 +518,10 @@ def judged():
     return {row.split("\t")[0] for row in rows if row and not row.startswith("#")}
 
 
-def judge(found):
+def judge(found, runs):
     counts = collections.Counter(SURVIVED if it == UNNOTICED else it for it in found.values())
     said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNBUILT))
-    print(f"\r\x1b[K{len(found)} mutants tested: {said}")
+    print(f"\r\x1b[K{len(found)} mutants tested: {said}; {runs.end()}")
     living = {name for name, it in found.items() if it in (SURVIVED, UNNOTICED)}
     new = sorted(living - judged())
     gone = sorted(name for name in judged() & set(found) if name not in living)

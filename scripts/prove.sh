@@ -49,10 +49,11 @@ is_wanted() {
 
 # Says why a check must run; nothing if its proof stands. With `all` a proof of another commit does not.
 reason() {
-  local mode=$1 check=$2 paths=$3 commit verdict
-  IFS=$tab read -r commit verdict < <(
-    awk -F '\t' -v OFS='\t' -v check="$check" '$1 == check { print $2, $7 }' "$proofs") || true
+  local mode=$1 check=$2 paths=$3 commit seconds verdict
+  IFS=$tab read -r commit seconds verdict < <(
+    awk -F '\t' -v OFS='\t' -v check="$check" '$1 == check { print $2, $5, $7 }' "$proofs") || true
   if [[ -z ${commit-} ]]; then echo "never ran"; return; fi
+  if [[ ! $seconds =~ ^[0-9]+$ ]]; then echo "its row was written by hand"; return; fi
   if [[ $verdict == failed* ]]; then echo "failed at $commit"; return; fi
   if ! git cat-file -e "$commit^{commit}" 2>/dev/null; then echo "its commit $commit is gone"; return; fi
   if [[ $mode == all ]]; then
@@ -103,6 +104,8 @@ prove() {
   esac
   found=
   [[ $figures == - ]] || found=$({ grep -aoE -- "$figures" "$log" || true; } | tail -n 1 | tr -s '\t ' ' ')
+  # What goes on where it was stopped says itself how long it took.
+  [[ ! $found =~ ([0-9]+)\ s\ in\ [0-9]+\ runs ]] || seconds=${BASH_REMATCH[1]}
   local row
   row=$(printf '%s\t%s\t%s\t%s\t%s\t%s\t%s' \
     "$check" "$commit" "$(date -u +%F)" "$(machine)" "$seconds" "$found" "$verdict")
@@ -135,9 +138,7 @@ table() {
         if (runs[group] == 1 && good[group]) result = "ok" (figures[group] ? ", " figures[group] : "")
         result = result others[group]; sub(/^; /, "", result)
         gsub(/\|/, "\\|", result)
-        # Of runs that this script did not make the time may not be known.
-        hours = seconds[group] ? sprintf("%.1f", seconds[group] / 3600) : "-"
-        printf "| %s | %s | %s | %s |\n", group, places[group], hours, result
+        printf "| %s | %s | %.1f | %s |\n", group, places[group], seconds[group] / 3600, result
       }
     }' "$proofs"
 }
