@@ -217,6 +217,46 @@ impl Work {
         }
     }
 
+    /// Names it for a reader, as the title of its chart.
+    pub fn title(self) -> String {
+        match self {
+            Self::Churn(timers) => format!("Cancel one of {} timers, schedule one", count(timers)),
+            Self::ChurnTick(timers) => {
+                format!(
+                    "Cancel the oldest of {} timers, schedule one",
+                    count(timers)
+                )
+            }
+            Self::Life(timers) => format!("{} timers from schedule to fire", count(timers)),
+            Self::Rearm(timers) => format!("Move one of {} timers to later", count(timers)),
+            Self::IdleRound => "A loop in which nothing is due".to_owned(),
+            Self::LoopOwner(timers) => format!("A loop with {} timers", count(timers)),
+            Self::Cross {
+                producers: 1,
+                in_flight,
+            } => format!(
+                "One thread schedules and cancels, {} timers in flight",
+                count(in_flight)
+            ),
+            Self::Cross { producers, .. } => format!("{producers} threads schedule and cancel"),
+            Self::RemoteCancel => "One thread schedules, another one cancels".to_owned(),
+            Self::Forms => "Schedule, by the form of the deadline".to_owned(),
+            Self::Late { busy: true, .. } => {
+                "Lateness beside a busy loop on each core, ticks of 1 ms".to_owned()
+            }
+            Self::Late {
+                timers, tick_us, ..
+            } => {
+                format!("{} timers in 2 s, ticks of {tick_us} us", count(timers))
+            }
+            Self::Burst => "A million timers due at once".to_owned(),
+            Self::Idle => "A million timers an hour away".to_owned(),
+            Self::Zombie => "Ten million timers, each cancelled at once".to_owned(),
+            Self::Shrink => "Five million timers, all cancelled".to_owned(),
+            Self::Wake => "Due at once, while the owner sleeps".to_owned(),
+        }
+    }
+
     /// Returns whether one thread does everything.
     pub const fn is_local(self) -> bool {
         matches!(
@@ -280,6 +320,17 @@ impl Work {
             Self::Wake => is_simple || matches!(peer, AsyncIo),
         }
     }
+}
+
+/// Writes a number of timers with a space before each three digits.
+fn count(timers: usize) -> String {
+    let digits = timers.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().collect();
+    let groups: Vec<_> = groups
+        .into_iter()
+        .map(|it| String::from_utf8_lossy(it).into_owned())
+        .collect();
+    groups.join(" ")
 }
 
 impl Scale {

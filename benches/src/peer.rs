@@ -98,14 +98,18 @@ impl Peer {
         }
     }
 
-    /// Returns whether it is tickwheel, or made of it.
+    /// Returns whether it is tickwheel as its users have it.
     pub fn is_ours(self) -> bool {
-        self.name().starts_with("tickwheel") || self == Self::LockedWheel
+        self.name().starts_with("tickwheel")
     }
 
     /// Returns whether it may be the "best peer": those are written in Rust, and not only to show something.
     pub fn is_rival(self) -> bool {
-        !self.is_ours() && !matches!(self, Self::Floor | Self::Netty | Self::Hashed)
+        !self.is_ours()
+            && !matches!(
+                self,
+                Self::LockedWheel | Self::Floor | Self::Netty | Self::Hashed
+            )
     }
 
     /// Returns whether it runs here: Netty is compiled from its source, and a priority takes a right.

@@ -12,6 +12,13 @@ const BEGIN: &str =
 /// The width of a character of a label, in whatever sans-serif the viewer has: wider than most.
 const CHARACTER: f64 = 7.5;
 const END: &str = "<!-- compare: end -->";
+/// The colours of a chart, for light pages and for dark ones.
+pub const CHART_STYLE: &str = "<style>\n  \
+    text { fill: #1f2328; } .page { fill: #ffffff; } .own { fill: #0969da; } .peer { fill: #afb8c1; }\n  \
+    .range { stroke: #1f2328; stroke-width: 2; } .grid { stroke: #d0d7de; }\n  \
+    @media (prefers-color-scheme: dark) {\n    \
+    text { fill: #e6edf3; } .page { fill: #0d1117; } .own { fill: #388bfd; } .peer { fill: #57606a; }\n    \
+    .range { stroke: #e6edf3; } .grid { stroke: #30363d; }\n  }\n</style>\n";
 
 /// Returns how busy the machine was in the last minutes.
 pub fn load() -> String {
@@ -179,12 +186,12 @@ pub fn draw(table: &Table) -> Option<String> {
     let labels = 16.0 + CHARACTER * labels as f64;
     let mut svg = format!(
         "<svg width=\"{:.0}\" height=\"{}\" xmlns=\"http://www.w3.org/2000/svg\" \
-         font-family=\"sans-serif\" font-size=\"14\" fill=\"#222\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"12\" y=\"26\" font-size=\"17\">{} — {metric} ({} is better)</text>\n",
+         font-family=\"sans-serif\" font-size=\"14\">\n{CHART_STYLE}\
+         <rect class=\"page\" width=\"100%\" height=\"100%\"/>\n\
+         <text x=\"12\" y=\"26\" font-size=\"17\">{}: {metric} ({} is better)</text>\n",
         labels + 520.0,
         52 + 24 * all.len(),
-        table.figure.id,
+        table.figure.work.title(),
         if more_is_better(metric) {
             "more"
         } else {
@@ -193,12 +200,12 @@ pub fn draw(table: &Table) -> Option<String> {
     );
     for (row, (peer, median, (least, greatest))) in all.into_iter().enumerate() {
         let y = 50 + 24 * row;
-        let colour = if peer.is_ours() { "#1f77b4" } else { "#b0b7bf" };
+        let class = if peer.is_ours() { "own" } else { "peer" };
         let (bar, from, to) = ((median * scale).max(1.0), least * scale, greatest * scale);
         let _ = writeln!(
             svg,
-            "<rect x=\"{labels:.0}\" y=\"{}\" width=\"{bar:.0}\" height=\"16\" fill=\"{colour}\"/>\
-             <path d=\"M {:.0} {y} H {:.0}\" stroke=\"#222\" stroke-width=\"2\"/>\
+            "<rect class=\"{class}\" x=\"{labels:.0}\" y=\"{}\" width=\"{bar:.0}\" height=\"16\"/>\
+             <path class=\"range\" d=\"M {:.0} {y} H {:.0}\"/>\
              <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><text x=\"{:.0}\" y=\"{}\">{}</text>",
             y - 8,
             labels + from,
@@ -241,7 +248,11 @@ mod tests {
             assert!(page.contains(line), "{line}\n{page}");
         }
         let svg = draw(&results[0]).unwrap();
-        assert_eq!(svg.matches("height=\"16\"").count(), 2, "{svg}");
+        for bar in ["rect class=\"own\"", "rect class=\"peer\""] {
+            assert_eq!(svg.matches(bar).count(), 1, "{svg}");
+        }
+        let title = ">Cancel one of 1 000 timers, schedule one: ns/pair (less is better)<";
+        assert!(svg.contains(title), "{svg}");
         assert!(draw(&measured("ns/pair", &[])).is_none());
     }
 

@@ -20,6 +20,7 @@ use tickwheel_benches::goals::number;
 use tickwheel_benches::measure::{Metrics, median, parse};
 use tickwheel_benches::peer::Peer;
 use tickwheel_benches::process::{Failure, name, output, this_program};
+use tickwheel_benches::report::CHART_STYLE;
 
 #[derive(Parser)]
 struct Options {
@@ -274,16 +275,16 @@ fn draw(threads: &[u32], rows: &[Row]) -> String {
     let x =
         |threads: u32| left + width * (f64::from(threads).log2() - first) / (last - first).max(1.0);
     let y = |rate: f64| top + height * (high - rate.max(1e-3).log2()) / (high - low).max(1.0);
-    let mut svg = String::from(
+    let mut svg = format!(
         "<svg width=\"740\" height=\"360\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" \
-         font-size=\"14\" fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"12\" y=\"26\" font-size=\"17\">scale — M pairs/s by threads (more is better)</text>\n",
+         font-size=\"14\">\n{CHART_STYLE}<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n\
+         <text x=\"12\" y=\"26\" font-size=\"17\">Schedule and cancel: M pairs/s by threads (more is better)</text>\n",
     );
     for power in low as i32..=high as i32 {
         let (rate, at) = (2.0_f64.powi(power), y(2.0_f64.powi(power)));
         let _ = writeln!(
             svg,
-            "<path d=\"M {left} {at:.0} h {width}\" stroke=\"#ddd\"/>\
+            "<path class=\"grid\" d=\"M {left} {at:.0} h {width}\"/>\
              <text x=\"{}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>",
             left - 8.0,
             at + 5.0,
@@ -302,7 +303,7 @@ fn draw(threads: &[u32], rows: &[Row]) -> String {
             top + height + 22.0
         );
     }
-    let colours = ["#1f77b4", "#6baed6", "#999999", "#d62728"];
+    let colours = ["#1f77b4", "#6baed6", "#8b949e", "#d62728"];
     let mut lines: Vec<_> = rows.iter().zip(colours).collect();
     let end = |row: &Row| row.metrics.last().map_or(top, |metrics| y(metrics[0].1));
     lines.sort_by(|one, other| end(one.0).total_cmp(&end(other.0)));
@@ -317,7 +318,7 @@ fn draw(threads: &[u32], rows: &[Row]) -> String {
         let _ = writeln!(
             svg,
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"3\"/>\
-             <text x=\"{}\" y=\"{above:.0}\" fill=\"{colour}\">{}</text>",
+             <text x=\"{}\" y=\"{above:.0}\" style=\"fill: {colour}\">{}</text>",
             points.join(" "),
             left + width + 10.0,
             row.work.title().replace('<', "&lt;"),
