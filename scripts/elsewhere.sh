@@ -210,6 +210,9 @@ on_cortex_m() {
     RUSTC_BOOTSTRAP=1 cargo check -q --locked -p tickwheel --no-default-features -Zbuild-std=core,alloc \
       --target "$target"
   done
+  say "embassy's time driver: build for thumbv6m-none-eabi"
+  RUSTC_BOOTSTRAP=1 cargo build -q --release --manifest-path examples/embassy/Cargo.toml --lib \
+    -Zbuild-std=core,alloc --target thumbv6m-none-eabi
 }
 
 on_wasm() {
