@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Lets Prometheus' own tool, unpacked from Debian's package below target/, read what an engine reports, the queries of
-# both dashboards, and the alerts of delayed jobs. Exits with 3 where the package cannot be had.
+# both dashboards, and the alerts of engines and of delayed jobs. Exits with 3 where the package cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,5 +20,5 @@ if [[ -z $PROMTOOL ]]; then
 fi
 export PROMTOOL
 "$PROMTOOL" --version 2>&1 | head -n 1
-"$PROMTOOL" check rules delayed-jobs/operations/alerts.yml
+"$PROMTOOL" check rules docs/alerts.yml delayed-jobs/operations/alerts.yml
 cargo test --quiet --package tickwheel-benches --test observability -- --ignored

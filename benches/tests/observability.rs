@@ -139,26 +139,28 @@ fn reports_come_by_themselves_until_they_are_cancelled() {
 }
 
 #[test]
-fn the_dashboard_asks_for_figures_that_exist() {
+fn the_dashboard_and_the_alerts_ask_for_figures_that_exist() {
     let page = reported(&engine(), 1).render();
     let dashboard = include_str!("../../docs/dashboard.json");
     assert!(serde_json::from_str::<serde_json::Value>(dashboard).is_ok());
-    let is_no_name = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
-    let words = dashboard.split(is_no_name);
-    let names: Vec<&str> = words
-        .filter(|word| word.starts_with("tickwheel_"))
-        .collect();
-    assert!(names.len() >= 8, "{names:?}");
-    for name in names {
-        let ends = ["_bucket", "_sum", "_count"];
-        let family = ends
-            .iter()
-            .find_map(|end| name.strip_suffix(end))
-            .unwrap_or(name);
-        assert!(
-            page.contains(&format!("# TYPE {family} ")),
-            "nothing is called {name}"
-        );
+    for (file, least) in [(dashboard, 8), (include_str!("../../docs/alerts.yml"), 6)] {
+        let is_no_name = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+        let words = file.split(is_no_name);
+        let names: Vec<&str> = words
+            .filter(|word| word.starts_with("tickwheel_"))
+            .collect();
+        assert!(names.len() >= least, "{names:?}");
+        for name in names {
+            let ends = ["_bucket", "_sum", "_count"];
+            let family = ends
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
+                .unwrap_or(name);
+            assert!(
+                page.contains(&format!("# TYPE {family} ")),
+                "nothing is called {name}"
+            );
+        }
     }
 }
 
