@@ -1,5 +1,5 @@
-//! A TCP echo server that closes idle connections: one `mio` loop, one `EventLoopTimer`, one timer per
-//! connection that every read pushes out.
+//! A TCP echo server that closes idle connections: one `mio` loop, one `LocalTimer`, one timer per connection that every
+//! read pushes out. The loop arms all its timers itself; `event_loop` shows one in which other threads do, too.
 //!
 //! ```text
 //! cargo run --example idle_server                     a demonstration of two seconds
@@ -16,7 +16,7 @@ use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
-use tickwheel::{Expired, Settings};
+use tickwheel::{Expired, LocalTimer, MonotonicClock};
 
 /// A connection on which nothing arrived for this long is closed.
 const IDLE: Duration = Duration::from_secs(1);
@@ -25,18 +25,18 @@ const IDLE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 const LISTENER: Token = Token(0);
-const TIMER: Token = Token(1);
 
 fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(256));
     poll.registry()
         .register(&mut listener, LISTENER, Interest::READABLE)?;
-    let mut timer = Settings::new().build_with_mio(poll.registry(), TIMER)?;
+    let mut timer = LocalTimer::new(Duration::from_millis(1))?;
+    let clock = MonotonicClock::new();
     // Streams, and the keys of the timers that close them.
     let mut connections = HashMap::new();
     // Tokens are never used twice, so no timer meets the next connection.
-    let mut tokens = (2..).map(Token);
-    let mut now = timer.now();
+    let mut tokens = (1..).map(Token);
+    let mut now = clock.now();
     loop {
         match poll.poll(&mut events, timer.poll_timeout(now)) {
             // A signal, such as Ctrl-Z and `fg`: an empty round.
@@ -50,7 +50,7 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
             if token == LISTENER {
                 failed = accept(&listener, poll.registry(), &mut tokens, &mut opened)?;
             }
-            // The listener and the timer are none, and this one may have been closed since the event.
+            // The listener is none, and this one may have been closed since the event.
             let Some((stream, idle)) = connections.get_mut(&token) else {
                 continue;
             };
@@ -62,7 +62,7 @@ fn serve(mut listener: TcpListener) -> Result<(), Box<dyn Error>> {
                 connections.remove(&token);
             }
         }
-        now = timer.now();
+        now = clock.now();
         for (token, stream) in opened {
             let idle = timer.schedule(now, IDLE, token)?;
             connections.insert(token, (stream, idle));
