@@ -6,10 +6,13 @@ mod axum_server;
 mod hyper_server;
 #[path = "../examples/io_uring.rs"]
 mod io_uring_loop;
+#[path = "../examples/runtime_per_core.rs"]
+mod runtime_per_core;
 
 #[test]
 fn each_example_runs_to_its_end() {
     assert!(matches!(hyper_server::main(), Ok(())));
     assert!(matches!(axum_server::main(), Ok(())));
     assert!(matches!(io_uring_loop::main(), Ok(())));
+    assert!(matches!(runtime_per_core::main(), Ok(())));
 }
