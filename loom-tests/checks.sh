@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Drops the checks of the protocols, and moves their limits by one, one at a time, and explores scenarios until one
 # fails. loom-tests/checks.tsv names each: file, the text before it, the check, what stands in its place, and the
-# scenarios. What survives must stand in docs/TESTING.md, under "Checks", with a reason, and nothing else may.
+# scenarios. What survives must stand in loom-tests/README.md, under "Dropped checks", with a reason, and nothing else may.
 #
 #   loom-tests/checks.sh            quick bounds; about fifty minutes of one core
 #   loom-tests/checks.sh NAME ...   only checks whose row contains NAME
@@ -120,7 +120,7 @@ faults=0 survived=0
 while IFS= read -r row; do
   [[ $row == *"| SURVIVED"* ]] || continue
   survived=$((survived + 1)) row="${row%| SURVIVED*}|"
-  grep -qF -- "$row" docs/TESTING.md || { echo "no reason stands for it: $row"; faults=$((faults + 1)); }
+  grep -qF -- "$row" loom-tests/README.md || { echo "no reason stands for it: $row"; faults=$((faults + 1)); }
 done <"$work/results"
 printf '\n%d checks dropped, %d survived, %d faults\n' "$(wc -l <"$work/results")" "$survived" "$faults"
 [[ $faults -eq 0 ]]

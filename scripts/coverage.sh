@@ -5,7 +5,7 @@
 #
 # Only tests under `cargo test` count, on this machine: not examples in the documentation, or the load program.
 # `--all` also counts the fuzz targets' corpus and the loom models (quick bounds, stand-in epoch), and what any of the
-# three reaches. What none reaches, and why: docs/TESTING.md.
+# three reaches. What none reaches, and why: scripts/README.md.
 #
 # Needs cargo-llvm-cov (cargo install --locked cargo-llvm-cov) and LLVM tools that fit the compiler's LLVM, for
 # example Debian's llvm-22. cargo-llvm-cov is told not to fetch any. Branches need the nightly compiler.

@@ -19,6 +19,7 @@ fn pages() -> Vec<String> {
         "loom-tests",
         "fuzz",
         "delayed-jobs",
+        "scripts",
         "util",
     ] {
         for entry in std::fs::read_dir(root().join(folder)).expect("the folder exists") {

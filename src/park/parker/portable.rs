@@ -4,7 +4,7 @@
 //! whole milliseconds, and the rest passes in short slices with a look at the token after each.
 //!
 //! Of several threads that call `unpark` at once `std` lets one make the system call, and the others rely on it: a thread
-//! that stops there delays what they wanted the owner for (`docs/DESIGN.md` lists it).
+//! that stops there delays what they wanted the owner for (`docs/LIMITS.md` lists it).
 
 #![cfg_attr(
     all(test, target_os = "linux"),
