@@ -88,7 +88,7 @@
 //! | `threads` (default) | [`Timer`], [`EventLoopTimer`], [`BootClock`], [`SpinClock`], [`Settings::clock`] | `std`, crossbeam, core_affinity, libc |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
 //! | `mio` | [`EventLoopTimer`]s whose remotes wake a loop through its `mio::Poll` | `threads`, mio |
-//! | `test-util` | `replace_shared`, for the test clock of `tickwheel-util` | `futures` |
+//! | `test-util` | `replace_shared`, for the test clock of [`tickwheel-util`][util] | `futures` |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
@@ -97,13 +97,17 @@
 //!
 //! # Further reading
 //!
-//! In the repository, [`docs/GUIDE.md`][guide] covers settings, production, migration and recipes,
-//! [`docs/EMBEDDING.md`][embedding] event loops, [`docs/DESIGN.md`][design] the architecture, and
+//! In the repository, [`docs/GUIDE.md`][guide] covers settings, production and questions, [`docs/EMBEDDING.md`][embedding]
+//! event loops, [`docs/TOKIO.md`][tokio] the way from tokio's timers, [`docs/HTTP.md`][http] servers,
+//! [`docs/NO_STD.md`][bare] processors without an operating system, [`docs/DESIGN.md`][design] the architecture, and
 //! [`docs/PERFORMANCE.md`][figures] the figures.
 //!
 //! [util]: https://docs.rs/tickwheel-util
 //! [guide]: https://github.com/tickwheel/tickwheel/blob/main/docs/GUIDE.md
 //! [embedding]: https://github.com/tickwheel/tickwheel/blob/main/docs/EMBEDDING.md
+//! [tokio]: https://github.com/tickwheel/tickwheel/blob/main/docs/TOKIO.md
+//! [http]: https://github.com/tickwheel/tickwheel/blob/main/docs/HTTP.md
+//! [bare]: https://github.com/tickwheel/tickwheel/blob/main/docs/NO_STD.md
 //! [design]: https://github.com/tickwheel/tickwheel/blob/main/docs/DESIGN.md
 //! [figures]: https://github.com/tickwheel/tickwheel/blob/main/docs/PERFORMANCE.md
 

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 mod api;
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/defaults.rs"]
+mod defaults;
 #[path = "tidy/links.rs"]
 mod links;
 #[path = "tidy/names.rs"]

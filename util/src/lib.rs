@@ -102,10 +102,12 @@ pub use metrics::MetricsReporter;
 #[cfg(feature = "quinn")]
 pub use quinn::QuinnRuntime;
 
-/// Holds the README's example.
+/// Holds the examples of the README, and of the pages about tokio and servers.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../../docs/HTTP.md")]
+#[doc = include_str!("../../docs/TOKIO.md")]
+struct Pages;
 
 /// Calls a waker or drops one, whose panic has been reported by the hook and goes no further.
 fn quietly(call: impl FnOnce()) {

@@ -364,11 +364,11 @@ fn a_thread_local_that_outlives_tokios_may_ask_for_the_time() {
 }
 
 #[test]
-fn the_readme_and_the_guide_show_a_test_of_this_file() {
+fn the_readme_and_the_page_about_tokio_show_a_test_of_this_file() {
     let name = "async fn an_entry_is_stale_after_an_hour";
     for page in [
         include_str!("../README.md"),
-        include_str!("../../docs/GUIDE.md"),
+        include_str!("../../docs/TOKIO.md"),
     ] {
         let shown = page.split("```").find(|part| part.contains(name)).unwrap();
         let shown = &shown[shown.find("#[tokio::test").unwrap()..];

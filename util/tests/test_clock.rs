@@ -355,15 +355,12 @@ fn a_test_clock_may_end_with_a_thread_local() {
 }
 
 #[test]
-fn the_guide_shows_tests_of_this_file() {
-    let (guide, this) = (
-        include_str!("../../docs/GUIDE.md"),
+fn the_page_about_tokio_shows_tests_of_this_file() {
+    let (page, this) = (
+        include_str!("../../docs/TOKIO.md"),
         include_str!("test_clock.rs"),
     );
-    let chapter = guide
-        .split("## Testing async code")
-        .nth(1)
-        .expect("the chapter");
+    let chapter = page.split("## Tests").nth(1).expect("the chapter");
     let shown = chapter
         .split("```")
         .find(|part| part.contains("test::run"))
