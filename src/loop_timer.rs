@@ -175,8 +175,9 @@ impl<'a, F: Steps> Expirations<'a, F> {
             return NOTHING;
         };
         self.timer.after_handler(&mut poll);
-        // Left half-way: more may be due.
-        poll.turn.cut_short |= !poll.exhausted;
+        if !poll.exhausted {
+            poll.turn.cut_short();
+        }
         self.timer.finish(poll)
     }
 }

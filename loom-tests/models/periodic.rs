@@ -6,13 +6,14 @@ use super::harness::{
     Bound, JoinHandle, Payload, UNIT, bounded, explore, explore_as, name_of, spawn_with,
 };
 use super::world::{Decided, World};
+use crate::node::fired::Fired;
 use crate::node::moves::Rescheduled;
 use crate::node::periodic::Call;
 use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::{Deadline, MissedTicks, Period, Recurrence, Repeat, TickRate, Time};
-use crate::turn::{Fate, Fired};
+use crate::turn::Fate;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -355,17 +355,15 @@ impl<T> Steps for FixedTimer<T> {
     #[inline]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         let front = self.queue.front_of_poll()?;
-        if !self.table.is_due(front, poll.turn.now) {
+        if !self.table.is_due(front, poll.turn.now()) {
             return None;
         }
-        if poll.turn.left == 0 {
-            poll.turn.cut_short = true;
+        if !poll.turn.spend_one() {
             return None;
         }
         let (key, deadline, payload) = self.table.take(front, Phase::Fired)?;
         self.queue.remove(front);
-        poll.turn.left -= 1;
-        poll.turn.fired += 1;
+        poll.turn.count_fired();
         let deadline = Time::from_nanos(deadline);
         Some(Expired {
             payload,
@@ -383,8 +381,8 @@ impl<T> Steps for FixedTimer<T> {
     fn finish(&mut self, poll: Poll) -> Polled {
         self.is_polling = false;
         Polled {
-            fired: poll.turn.fired,
-            more: poll.turn.cut_short,
+            fired: poll.turn.fired(),
+            more: poll.turn.is_cut_short(),
         }
     }
 }

@@ -102,7 +102,7 @@ impl<T> LocalTimer<T> {
     /// Returns the bytes held for nodes and wheel, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.table.held_bytes() + self.driver.held_bytes()
+        self.table.held_bytes() + self.turns.held_bytes()
     }
 }
 
@@ -131,7 +131,7 @@ impl<T> Drop for Drain<'_, T> {
     fn drop(&mut self) {
         self.for_each(|unfired| drop_payload(unfired.payload));
         // The entries go last: where this is forgotten, the pending timers are still due.
-        self.timer.driver.clear();
+        self.timer.turns.clear();
         self.timer.zombies_since_check = 0;
     }
 }

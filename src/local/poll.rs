@@ -100,11 +100,11 @@ impl<T> LocalTimer<T> {
     #[cold]
     #[inline(never)]
     fn fire_periodic(&mut self, poll: &mut Poll, index: u32) -> Option<Expired<T>> {
-        let Self { table, driver, .. } = self;
+        let Self { table, turns, .. } = self;
         let renewed = table.renew(index, poll.now);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
-        driver.insert_accepted(renewed.entry, table);
+        turns.insert_accepted(renewed.entry, table);
         let payload = table.clone_payload(renewed.key)?;
         self.resting = (poll.has_clock && renewed.rests).then_some(renewed.key);
         Some(expired(
@@ -185,7 +185,7 @@ impl<T> Steps for LocalTimer<T> {
     #[inline(always)]
     fn is_idle(&mut self, now: Time) -> bool {
         let now = self.latest.present(now);
-        let idle = self.rate.current(now) < self.driver.idle_until();
+        let idle = self.rate.current(now) < self.turns.idle_until();
         if idle {
             self.latest.0 = now;
         }
@@ -194,7 +194,7 @@ impl<T> Steps for LocalTimer<T> {
 
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
-        if self.driver.is_turning() {
+        if self.turns.is_turning() {
             return None;
         }
         let now = self.latest.present(now);
@@ -202,15 +202,15 @@ impl<T> Steps for LocalTimer<T> {
         // Left over where the clock could not be read.
         self.rest(now);
         let turn = self
-            .driver
-            .begin_turn(self.rate.current(now), self.budget.fire, false);
+            .turns
+            .begin(self.rate.current(now), self.budget.fire, false);
         Some(Poll::new(turn, now))
     }
 
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         loop {
-            match self.driver.next(&mut poll.turn, &mut self.table)? {
+            match self.turns.next(&mut poll.turn, &mut self.table)? {
                 Due::Once {
                     payload,
                     key,
@@ -237,16 +237,18 @@ impl<T> Steps for LocalTimer<T> {
 
     #[inline]
     fn finish(&mut self, poll: Poll) -> Polled {
-        let (fired, more) = (poll.turn.fired, poll.turn.cut_short);
-        self.driver.end_turn(fired);
+        self.turns.end(&poll.turn);
         let sweeping = self
-            .driver
+            .turns
             .keep_bounded(&self.table, false, self.budget.sweep);
-        let more = more || sweeping;
+        let more = poll.turn.is_cut_short() || sweeping;
         if more {
-            self.driver.resume();
+            self.turns.resume();
         }
-        Polled { fired, more }
+        Polled {
+            fired: poll.turn.fired(),
+            more,
+        }
     }
 }
 

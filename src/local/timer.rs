@@ -6,7 +6,7 @@ use crate::state::Phase;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, When, whole_ms,
 };
-use crate::turn::Driver;
+use crate::turn::Turns;
 use crate::types::{
     Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Scheduled,
 };
@@ -78,7 +78,7 @@ use core::time::Duration;
 pub struct LocalTimer<T> {
     pub(super) rate: TickRate,
     pub(super) table: Table<T>,
-    pub(super) driver: Driver,
+    pub(super) turns: Turns,
     /// The work of one poll.
     pub(super) budget: Budget,
     /// How much longer than to the next deadline a loop may sleep.
@@ -102,7 +102,7 @@ impl Settings {
         let mut timer = LocalTimer {
             rate: self.check()?,
             table: Table::new(self.max_pending),
-            driver: Driver::new(Wheel::new()),
+            turns: Turns::new(Wheel::new()),
             budget: self.budget,
             slack: self.slack,
             zombies_since_check: 0,
@@ -318,26 +318,25 @@ impl<T> LocalTimer<T> {
     /// counted by a clock ([`poll_with_clock`](Self::poll_with_clock)) and the last poll was not cut short, otherwise
     /// that or earlier, never later. `None` if nothing is pending, or only what practically never fires.
     ///
-    /// Simulations jump: `while let Some(now) = timer.next_deadline()`. O(1), except after a poll that was
-    /// cut short or whose handlers scheduled what is due already.
+    /// Simulations jump: `while let Some(now) = timer.next_deadline()`. O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         if self.is_empty() {
             return None;
         }
-        let next = self.rate.start_of(self.driver.next_deadline()?);
+        let next = self.rate.start_of(self.turns.earliest());
         Some(next).filter(|next| *next < Time::MAX)
     }
 
     /// Returns how long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due, or
-    /// if the next poll goes on with a sweep. O(1) as [`next_deadline`](Self::next_deadline).
+    /// if the next poll goes on with a sweep. O(1).
     ///
     /// The duration is exact. On Linux `mio`, from 1.2.1 on, rounds it to what the system can wait for. macOS refuses
     /// more than 10^8 seconds: a loop there that may have such a timer alone sleeps a day at most. A loop on plain
     /// `epoll` takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        if self.driver.is_sweeping() {
+        if self.turns.is_sweeping() {
             return Some(Duration::ZERO);
         }
         let next = self.next_deadline()?;
@@ -359,12 +358,7 @@ impl<T> LocalTimer<T> {
     /// Inserts the entry of a timer that has just been armed, or takes it back if there is no memory.
     #[inline(always)]
     fn insert_new(&mut self, armed: Armed, tick: u64) -> Scheduled<T> {
-        let Entry {
-            deadline,
-            index,
-            mark,
-        } = armed.entry(tick);
-        if !self.driver.insert(armed.entry(tick)) && !self.make_room(deadline, index, mark) {
+        if !self.turns.insert(armed.entry(tick), &self.table) {
             if let Some(payload) = self.take_back(armed.key()) {
                 return Err(ScheduleError::no_memory(payload));
             }
@@ -382,22 +376,9 @@ impl<T> LocalTimer<T> {
     /// Inserts the entry of a timer whose deadline moves; ends the process if there is no memory.
     #[inline(always)]
     fn insert(&mut self, entry: Entry) {
-        if !self.driver.insert(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
+        if !self.turns.insert(entry, &self.table) {
             no_memory();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
-        self.driver.make_room(
-            Entry {
-                deadline,
-                index,
-                mark,
-            },
-            &self.table,
-        )
     }
 
     /// Counts an entry that a timer has left behind.
@@ -414,7 +395,7 @@ impl<T> LocalTimer<T> {
     #[inline(never)]
     fn check_zombies(&mut self) {
         self.zombies_since_check = 0;
-        self.driver.look_at_zombies(&self.table);
+        self.turns.look_at_zombies(&self.table);
     }
 }
 

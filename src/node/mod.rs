@@ -16,6 +16,7 @@
 //! The owner of the shard writes no part of a node while it inserts the node's entry: the canceller's
 //! compare-and-swap finds the line where the producer left it.
 
+pub(crate) mod fired;
 pub(crate) mod magazine;
 pub(crate) mod moves;
 pub(crate) mod periodic;

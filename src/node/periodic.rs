@@ -11,6 +11,7 @@
 //! A cancel or a stop ends the timer at any step. If it does so before *running*, the handler is not called; if
 //! after, that call was the last one.
 
+use super::fired::Fired;
 use super::magazine::ThreadCache;
 use super::periodic_state::Link;
 use super::record::{Node, NodePayload};
@@ -20,7 +21,7 @@ use crate::state::{CLAIMED, Confirmed, Finished, MOVED, Phase, READING_PAYLOAD, 
 use crate::sync::atomic::Ordering;
 use crate::sync::boxed::Place;
 use crate::time::{Repeat, Time};
-use crate::turn::{Fate, Fired};
+use crate::turn::Fate;
 
 /// The fate of a call that was about to begin.
 #[must_use]

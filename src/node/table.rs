@@ -1,5 +1,6 @@
 //! The node table of one shard: arming and ending timers.
 
+use super::fired::Fired;
 use super::magazine::{Depot, Nodes, ThreadCache};
 use super::record::{Node, NodePayload};
 use crate::contain;
@@ -7,7 +8,7 @@ use crate::state::{CLAIMED, Ending, MOVED, MOVERS, Phase, State, generation_seed
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
-use crate::turn::{Fate, Fired};
+use crate::turn::Fate;
 use crate::types::Key;
 
 /// A freshly armed timer.
@@ -203,7 +204,7 @@ impl<T> Table<T> {
 
     /// Decides, as the owner, about an entry at `now`. `count` is called with true if a timer has fired that fires
     /// once, and with false if the `Clone` of a periodic one's payload has panicked.
-    #[inline(always)] // as `Driver::next`
+    #[inline(always)] // as `Turns::next`
     pub(crate) fn due(
         &self,
         cache: &ThreadCache,

@@ -6,9 +6,10 @@
 
 use super::owner::Owner;
 use crate::contain;
+use crate::node::fired::Fired;
 use crate::node::periodic::Call;
 use crate::time::{TickRate, Time};
-use crate::turn::{Fired, TurnState};
+use crate::turn::TurnState;
 use crate::types::Expired;
 use crate::wheel::Entry;
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl<T> Owner<T> {
         match own
             .shard
             .table
-            .confirm_call(&own.thread.cache, fired, turn.now)
+            .confirm_call(&own.thread.cache, fired, turn.now())
         {
             Call::Begins(fired) => {
                 own.thread.scheduled.add(1);
@@ -71,7 +72,7 @@ impl<T> Owner<T> {
                 contain::drop_payload(payload);
             }
         }
-        turn.fired -= 1;
+        turn.count_not_fired();
         None
     }
 
@@ -97,7 +98,7 @@ impl<T> Owner<T> {
         };
         let own = self.handle.of_owner();
         let inserted = own.shard.table.finish_call(&own.thread.cache, index, now);
-        if let Some((deadline, mark)) = inserted.filter(|_| !self.driver.is_at_last_tick()) {
+        if let Some((deadline, mark)) = inserted.filter(|_| !self.turns.is_at_last_tick()) {
             self.insert(Entry {
                 deadline,
                 index,

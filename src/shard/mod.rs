@@ -26,7 +26,7 @@ pub(crate) mod producer;
 mod stats;
 mod way;
 
-pub(crate) use crate::turn::Fired;
+pub(crate) use crate::node::fired::Fired;
 pub(crate) use handle::ShardHandle;
 pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;

@@ -9,6 +9,7 @@ use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
 use super::producer::unpack;
 use crate::inbox::Reader;
+use crate::node::fired::Fired;
 use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
@@ -16,7 +17,7 @@ use crate::park::WakeState;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::references;
 use crate::time::Repeat;
-use crate::turn::{Driver, Fired, TurnState};
+use crate::turn::{TurnState, Turns};
 use crate::types::{Budget, Key, ScheduleError, Scheduled};
 use crate::wheel::{Entry, Wheel, ZOMBIES_PER_LOOK, no_memory};
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub(crate) struct Turn {
 pub(crate) struct Owner<T> {
     pub(crate) handle: Arc<ShardHandle<T>>,
     reader: Reader,
-    pub(super) driver: Driver,
+    pub(super) turns: Turns,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain inserted.
@@ -51,7 +52,7 @@ pub(crate) struct Owner<T> {
     ended: bool,
     /// Entries that the owner's own moves have turned into zombies.
     superseded: u64,
-    /// The driver's [`idle_until`](Driver::idle_until) when the counters were last told of the next deadline.
+    /// When the [turns are idle until](Turns::idle_until) when the counters were last told of the next deadline.
     reported: u64,
     /// How far it has got with giving the memory of free nodes back.
     trim: Trim,
@@ -93,7 +94,7 @@ impl<T> Owner<T> {
         Self {
             handle: Arc::new(handle),
             reader,
-            driver: Driver::new(Wheel::with_reserve()),
+            turns: Turns::new(Wheel::with_reserve()),
             draining: false,
             inserted: 0,
             turn_requested: false,
@@ -137,11 +138,11 @@ impl<T> Owner<T> {
     /// from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep this up for
     /// ever.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) -> TurnState {
-        let turn = self.driver.begin_turn(now, budget.fire, resumed);
+        let turn = self.turns.begin(now, budget.fire, resumed);
         self.handle.current.begin_turn();
         self.handle.counters.turns.add(1);
         if !resumed || self.draining {
-            self.drain(turn.now, budget.drain);
+            self.drain(turn.now(), budget.drain);
         }
         turn
     }
@@ -153,7 +154,7 @@ impl<T> Owner<T> {
             self.calling.is_none(),
             "a call is finished before the next one"
         );
-        let fired = self.driver.next(turn, &mut self.handle.of_owner())?;
+        let fired = self.turns.next(turn, &mut self.handle.of_owner())?;
         if fired.periodic {
             self.calling = Some(fired.key.index());
         }
@@ -162,46 +163,44 @@ impl<T> Owner<T> {
 
     /// Returns whether a turn is under way: then a poll comes from one of its handlers.
     pub(crate) fn is_turning(&self) -> bool {
-        self.driver.is_turning()
+        self.turns.is_turning()
     }
 
     /// Ends a turn: sweeps, gives memory back, reports, looks ahead.
     pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
-        let TurnState {
-            now,
-            fired,
-            cut_short,
-            ..
-        } = turn;
+        let now = turn.now();
         self.handle.current.end_turn();
-        self.driver.end_turn(fired);
+        self.turns.end(&turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
         let nodes = &self.handle.of_owner();
         let sweeping = self
-            .driver
+            .turns
             .keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
-        let more = self.draining || cut_short || sweeping || self.trim(budget.sweep);
+        let more = self.draining || turn.is_cut_short() || sweeping || self.trim(budget.sweep);
         self.report();
         let next = if more { now } else { self.next_tick() };
         if more {
             // Of messages that are left unread only the earliest of the turn is known, which stays.
             if !self.draining {
-                let left = self.driver.left_by_turn();
-                self.handle.counters.set_next_tick(left.unwrap_or(u64::MAX));
+                self.handle.counters.set_next_tick(self.turns.earliest());
             }
-            self.driver.resume();
+            self.turns.resume();
             self.handle.counters.cut_short.add(1);
         } else {
             self.report_next(next.max(now));
         }
-        Turn { fired, more, next }
+        Turn {
+            fired: turn.fired(),
+            more,
+            next,
+        }
     }
 
     /// Returns whether a turn at `now` would find nothing to do.
     #[inline(always)]
     pub(crate) fn is_idle(&mut self, now: u64) -> bool {
-        let next = self.driver.idle_until();
+        let next = self.turns.idle_until();
         if now >= next || now >= self.handle.wake_state.inbox_due() {
             return false;
         }
@@ -220,7 +219,7 @@ impl<T> Owner<T> {
 
     /// Reports when something is due next. What is due already waits for the next turn since a moment ago: no lag.
     fn report_next(&mut self, next: u64) {
-        self.reported = self.driver.idle_until();
+        self.reported = self.turns.idle_until();
         self.handle.counters.set_next_tick(next);
     }
 
@@ -232,17 +231,17 @@ impl<T> Owner<T> {
         }
         let Self {
             handle,
-            driver,
+            turns,
             trim,
             ..
         } = self;
         if !trim.is_at_work() {
-            trim.begin(&handle.table, driver.entries(), || handle.pending());
+            trim.begin(&handle.table, turns.entries(), || handle.pending());
             return trim.is_at_work();
         }
         let cache = &handle.of_owner().thread.cache;
         if !trim.step(&handle.table, cache, nodes, || handle.pending()) {
-            driver.begin_sweep();
+            turns.begin_sweep();
         }
         true
     }
@@ -251,9 +250,12 @@ impl<T> Owner<T> {
     pub(crate) fn next_tick(&self) -> u64 {
         // A periodic timer that is at a call has no entry.
         let is_busy = || self.draining || self.calling.is_some() || self.trim.is_at_work();
-        self.driver
-            .next_tick(is_busy)
-            .min(self.handle.wake_state.inbox_due())
+        let next = if !self.turns.is_at_rest() && (self.turns.goes_on() || is_busy()) {
+            0
+        } else {
+            self.turns.earliest()
+        };
+        next.min(self.handle.wake_state.inbox_due())
     }
 
     /// Cancels a timer of this shard, whichever thread scheduled it.
@@ -289,7 +291,7 @@ impl<T> Owner<T> {
     #[cold]
     #[inline(never)]
     fn look_at_zombies(&mut self) {
-        self.driver.look_at_zombies(&self.handle.of_owner());
+        self.turns.look_at_zombies(&self.handle.of_owner());
     }
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
@@ -391,7 +393,7 @@ impl<T> Owner<T> {
         let Self {
             handle,
             reader,
-            driver,
+            turns,
             ..
         } = self;
         let (mut dead, mut inserted, mut earliest) = (0, 0, u64::MAX);
@@ -402,7 +404,7 @@ impl<T> Owner<T> {
                 Some((deadline, mark)) => {
                     inserted += 1;
                     earliest = earliest.min(deadline);
-                    driver.insert_accepted(
+                    turns.insert_accepted(
                         Entry {
                             deadline,
                             index,
@@ -449,7 +451,7 @@ impl<T> Owner<T> {
                 handle.count_returned();
                 take(returned);
             });
-        self.driver.clear();
+        self.turns.clear();
         self.draining = false;
         self.handle.counters.set_next_tick(u64::MAX);
         self.report();
@@ -470,8 +472,8 @@ impl<T> Owner<T> {
 
     /// Publishes what the shard holds.
     fn report(&self) {
-        let entries = self.driver.entries();
-        let (swept, dropped) = self.driver.zombies_removed();
+        let entries = self.turns.entries();
+        let (swept, dropped) = self.turns.zombies_removed();
         let counters = &self.handle.counters;
         let reported = (
             counters.entries.get(),
@@ -482,7 +484,7 @@ impl<T> Owner<T> {
             counters.entries.set(entries);
             counters.swept.set(swept);
             counters.dropped.set(dropped);
-            counters.wheel_bytes.set(self.driver.held_bytes() as u64);
+            counters.wheel_bytes.set(self.turns.held_bytes() as u64);
         }
     }
 
@@ -505,12 +507,12 @@ impl<T> Owner<T> {
             mark,
         } = armed;
         let key = self.handle.table.key(index, generation);
-        let has_room = self.driver.insert(Entry {
+        let entry = Entry {
             deadline,
             index,
             mark,
-        });
-        if !has_room && !self.make_room(deadline, index, mark) {
+        };
+        if !self.turns.insert(entry, &self.handle.of_owner()) {
             // `None` if another thread has ended the timer, which can only have guessed its key.
             if let Some(payload) = self.handle.of_owner().take_back(armed, false) {
                 return Err(ScheduleError::no_memory(payload));
@@ -522,22 +524,9 @@ impl<T> Owner<T> {
     /// Inserts an entry whose timer was accepted long ago; ends the process if there is no memory.
     #[inline(always)]
     pub(super) fn insert(&mut self, entry: Entry) {
-        if !self.driver.insert(entry) && !self.make_room(entry.deadline, entry.index, entry.mark) {
+        if !self.turns.insert(entry, &self.handle.of_owner()) {
             no_memory();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
-        self.driver.make_room(
-            Entry {
-                deadline,
-                index,
-                mark,
-            },
-            &self.handle.of_owner(),
-        )
     }
 
     /// Like [`Producer::schedule_periodic`](super::Producer::schedule_periodic), past the inbox.

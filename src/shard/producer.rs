@@ -6,6 +6,7 @@
 use super::handle::{ShardHandle, ThreadState};
 use crate::contain;
 use crate::inbox::Message;
+use crate::node::fired::Fired;
 use crate::node::moves::Rescheduled;
 use crate::node::table::Armed;
 use crate::park::Announced;
@@ -13,7 +14,7 @@ use crate::state::Phase;
 use crate::sync::bounded;
 use crate::sync::segments::MAX_SLOTS;
 use crate::time::Repeat;
-use crate::turn::{Fate, Fired, TimerStore};
+use crate::turn::{Fate, TimerStore};
 use crate::types::{Key, ScheduleError, ScheduleErrorKind, Scheduled};
 use crate::wheel::{Entry, Records, too_many};
 use std::alloc::{Layout, handle_alloc_error};
@@ -444,7 +445,7 @@ impl<T> Records for Producer<'_, T> {
 impl<T> TimerStore for Producer<'_, T> {
     type Fired = Fired<T>;
 
-    #[inline(always)] // as `Driver::next`, whose one step it is
+    #[inline(always)] // as `Turns::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
         let Self { shard, thread } = *self;
         shard.current.begin(pack(entry.index, entry.mark));

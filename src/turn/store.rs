@@ -1,7 +1,5 @@
-//! The store of timers that a driver uses.
+//! The store of timers behind a wheel's entries.
 
-#[cfg(feature = "threads")]
-use crate::types::Key;
 use crate::wheel::{Entry, Records};
 
 /// A table's decision about an entry that came due.
@@ -13,17 +11,6 @@ pub(crate) enum Fate<F> {
     Reinsert { tick: u64, mark: u32 },
     /// A zombie.
     Drop,
-}
-
-/// A timer that has fired, or that `stop` has returned, on its way out.
-#[cfg(feature = "threads")]
-pub(crate) struct Fired<T> {
-    pub(crate) payload: T,
-    pub(crate) key: Key<T>,
-    /// The tick at or after which the timer was to fire.
-    pub(crate) deadline: u64,
-    /// One call of a periodic timer.
-    pub(crate) periodic: bool,
 }
 
 /// The timers behind the entries, and what becomes of one that is due.

@@ -204,7 +204,7 @@ mod tests {
         wheel
     }
 
-    /// Sweeps a piece where a driver would; whether the sweep goes on.
+    /// Sweeps a piece where a turn would; whether the sweep goes on.
     fn keeps_bounded(wheel: &mut Wheel, store: &Marks, requested: bool) -> bool {
         (requested || wheel.may_exceed_bound()) && wheel.keep_bounded(store, requested, 500)
     }

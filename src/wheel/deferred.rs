@@ -9,6 +9,8 @@ use core::mem::{size_of, take};
 /// zero delays for ever cannot keep a turn going.
 pub(crate) struct Deferred {
     pub(crate) entries: Vec<Entry>,
+    /// At or before every deadline; `u64::MAX` when there is none.
+    pub(crate) min: u64,
     /// Entries at which the dead among them are looked for.
     limit: usize,
 }
@@ -17,6 +19,7 @@ impl Default for Deferred {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
+            min: u64::MAX,
             limit: ZOMBIE_FLOOR as usize,
         }
     }
@@ -34,6 +37,7 @@ impl Deferred {
         let has_room = self.entries.try_reserve(1).is_ok();
         if has_room {
             self.entries.push(entry);
+            self.min = self.min.min(entry.deadline);
         }
         has_room
     }
@@ -43,6 +47,8 @@ impl Deferred {
         let before = self.entries.len();
         if before >= self.limit {
             self.entries.retain(|entry| records.is_live(entry));
+            let deadlines = self.entries.iter().map(|entry| entry.deadline);
+            self.min = deadlines.min().unwrap_or(u64::MAX);
             self.limit = (2 * self.entries.len()).max(ZOMBIE_FLOOR as usize);
         }
         before - self.entries.len()

@@ -176,21 +176,11 @@ impl Wheel {
     #[must_use]
     pub fn earliest(&self) -> Option<u64> {
         let in_log = (self.log.len() > 0).then(|| self.log.earliest());
-        self.earliest_in_rings().into_iter().chain(in_log).min()
-    }
-
-    #[inline]
-    fn earliest_in_rings(&self) -> Option<u64> {
-        let aside = self
-            .overdue
-            .earliest()
-            .into_iter()
-            .chain(self.backlog.earliest());
-        let in_time = self
-            .next_recent()
-            .into_iter()
-            .chain(self.next_of_rings(self.rings.first(self.base)));
-        aside.chain(in_time).min()
+        let in_rings = self.earliest_in_rings(self.rings.first(self.base));
+        let aside = self.overdue.earliest().into_iter();
+        let aside = aside.chain(self.backlog.earliest());
+        let in_time = self.earliest_recent().into_iter().chain(in_rings);
+        aside.chain(in_time).chain(in_log).min()
     }
 
     /// Moves the hand towards `to` and appends the entries that are due by then to `due`: overdue
@@ -274,7 +264,7 @@ impl Wheel {
 
     /// Returns the tick of the earliest recent entry.
     #[inline]
-    fn next_recent(&self) -> Option<u64> {
+    fn earliest_recent(&self) -> Option<u64> {
         let next = self.hand.wrapping_add(1);
         let ahead = NonZero::new(self.rings.occupied[0].rotate_right(next as u32 % u64::BITS))?;
         Some(next + u64::from(ahead.trailing_zeros()))
@@ -282,7 +272,7 @@ impl Wheel {
 
     /// Returns the earliest deadline in the rings, or an earlier one after a sweep; `first` is their first bucket.
     #[inline]
-    fn next_of_rings(&self, first: Option<Place>) -> Option<u64> {
+    fn earliest_in_rings(&self, first: Option<Place>) -> Option<u64> {
         let next = first.map(|first| self.rings.buckets[first.bucket].min);
         let Some(from) = self.cascading else {
             return next;
@@ -392,8 +382,8 @@ impl Wheel {
     ) -> bool {
         loop {
             let first = self.rings.first(self.base);
-            let next = self.next_of_rings(first);
-            if let Some(start) = self.next_recent().filter(|&recent| recent <= to) {
+            let next = self.earliest_in_rings(first);
+            if let Some(start) = self.earliest_recent().filter(|&recent| recent <= to) {
                 if next.is_none_or(|next| start < next) {
                     let recent = Place {
                         bucket: recent_bucket_of(start),

@@ -46,7 +46,7 @@ pub(crate) struct Log {
     /// Entries in blocks other than the tail.
     older: usize,
     /// At or before every deadline in the young blocks before the tail; `u64::MAX` when there is none.
-    young_min: u64,
+    closed_min: u64,
     /// The same of the sealed blocks.
     sealed_min: u64,
     threshold: u64,
@@ -69,7 +69,7 @@ impl Default for Log {
             blocks: VecDeque::new(),
             sealed: 0,
             older: 0,
-            young_min: u64::MAX,
+            closed_min: u64::MAX,
             sealed_min: u64::MAX,
             threshold: NEAR,
             soon: SOON,
@@ -109,17 +109,17 @@ impl Log {
     /// timers in here has been cancelled since the last look at them.
     #[inline]
     pub(crate) fn earliest(&self) -> u64 {
-        self.earliest_young().min(self.sealed_min)
+        self.young_min().min(self.sealed_min)
     }
 
     #[inline]
-    fn earliest_young(&self) -> u64 {
-        self.earliest_in_tail().min(self.young_min)
+    fn young_min(&self) -> u64 {
+        self.tail_min().min(self.closed_min)
     }
 
     /// Returns the same of the newest block alone, to which every entry goes first.
     #[inline(always)]
-    pub(crate) fn earliest_in_tail(&self) -> u64 {
+    pub(crate) fn tail_min(&self) -> u64 {
         self.tail.min
     }
 
@@ -145,6 +145,7 @@ impl Log {
     }
 
     /// Returns whether there is no room for an entry.
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.tail.is_full()
     }
@@ -173,7 +174,7 @@ impl Log {
             self.pack(self.sealed, 0);
         }
         self.sealed = self.blocks.len();
-        self.young_min = u64::MAX;
+        self.closed_min = u64::MAX;
     }
 
     /// Makes the last young block the tail again.
@@ -183,7 +184,7 @@ impl Log {
             self.older -= self.tail.len;
         }
         let young = self.blocks.range(self.sealed..).map(|block| block.min);
-        self.young_min = young.min().unwrap_or(u64::MAX);
+        self.closed_min = young.min().unwrap_or(u64::MAX);
     }
 
     /// Puts the tail behind the other blocks; there is none then.
@@ -191,7 +192,7 @@ impl Log {
         let tail = take(&mut self.tail);
         if tail.len > 0 {
             self.older += tail.len;
-            self.young_min = self.young_min.min(tail.min);
+            self.closed_min = self.closed_min.min(tail.min);
             self.blocks.push_back(tail);
         } else {
             self.pool.put(tail, self.blocks.len());
@@ -224,11 +225,11 @@ impl Log {
         }
     }
 
-    /// Returns the tick at which [`Wheel::insert_due`] has something to do.
+    /// Returns the tick before which [`Wheel::insert_due`] has nothing to do. It is at or before the
+    /// [earliest](Self::earliest).
     #[inline]
-    pub(crate) fn insert_at(&self) -> u64 {
-        self.earliest_young()
-            .min(self.sealed_min.saturating_sub(SOON))
+    pub(crate) fn idle_until(&self) -> u64 {
+        self.young_min().min(self.sealed_min.saturating_sub(SOON))
     }
 
     /// Takes the first sealed block out.
@@ -312,6 +313,14 @@ impl Log {
 
 /// What is done with the log's entries.
 impl Wheel {
+    /// Inserts an entry behind all that the log has: there; without memory for a single block in the log, which has
+    /// nothing then that it could overtake, in the rings. False if there is no memory at all.
+    #[inline]
+    #[must_use = "an entry that is not inserted is lost"]
+    pub(crate) fn insert_behind(&mut self, entry: Entry) -> bool {
+        self.log.push(entry) || (self.log.len() == 0 && self.try_insert(entry))
+    }
+
     /// Makes room for an entry in the log. When the young blocks are full the dead leave them. If most entries live, they
     /// are sealed, if that pays; else they are inserted, in the order in which they came. Without memory the log
     /// [is full](Log::is_full) even then.
@@ -354,7 +363,7 @@ impl Wheel {
         let is_sealed = seals || log.sealed > 0;
         let soon = if seals { log.soon } else { u64::MAX };
         let end = is_sealed.then(|| soon.min(log.sealed_min));
-        if end.is_none_or(|end| log.earliest_young() < end) {
+        if end.is_none_or(|end| log.young_min() < end) {
             log.close_tail();
             let (mut at, mut has_room) = (log.sealed, true);
             while let Some(mut block) = self.log.blocks.get_mut(at).map(take) {
@@ -391,7 +400,7 @@ impl Wheel {
             self.insert_sealed(now.saturating_add(SOON), limit, records);
         }
         let log = &mut self.log;
-        if log.earliest_young() <= now && (log.sealed_min > now || log.sealed == 0) {
+        if log.young_min() <= now && (log.sealed_min > now || log.sealed == 0) {
             let (removed, left) = log.remove_dead(records);
             self.removed += removed as u64;
             if left > BLOCK / 2 {

@@ -13,7 +13,7 @@
 //! A tick with very many timers, a burst, does not keep those of later ticks waiting for all of them.
 //! Entries come tick by tick, and those that were overdue when they were inserted come first. A wheel counts how many
 //! of one kind have come in a row. When they are a [`BURST`], it sets what is left of them aside, a whole chain at
-//! once, and goes on with what is due after them. These entries are the *backlog*; the driver takes from it in turn
+//! once, and goes on with what is due after them. These entries are the *backlog*; a turn takes from it in between
 //! ([`Wheel::take_backlog`]).
 
 use super::bound::Bound;

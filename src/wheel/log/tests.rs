@@ -257,7 +257,7 @@ fn sealed_entries_come_in_order_and_in_time() {
                 };
                 wheel.log.follow(now);
                 // At times the budget runs out.
-                while wheel.log.insert_at() <= now && below(10) > 0 {
+                while wheel.log.idle_until() <= now && below(10) > 0 {
                     let before = wheel.removed;
                     let book = Book(&expected.dead, below(8) > 0);
                     wheel.insert_due(now, 1_000, &book);
@@ -304,7 +304,7 @@ fn sealed_entries_are_not_overtaken_at_short_notice() {
         !timers.wheel.log.admits(599) && timers.wheel.log.admits(600),
         "behind those that are older"
     );
-    assert_eq!(timers.wheel.log.insert_at(), 600 - SOON);
+    assert_eq!(timers.wheel.log.idle_until(), 600 - SOON);
     assert_eq!(timers.insert_due(600 - SOON - 1, 4 * 1024), (0, 0));
     // A quarter of the limit goes to what is due soon only.
     let taken = [100, 200, 600].map(|now| timers.insert_due(now, 4 * 1024));

@@ -1,7 +1,7 @@
-//! The wheel's part of a turn.
+//! The turns over a wheel.
 //!
-//! The [`Driver`] hands out one fired timer at a time ([`Driver::next`]), so the caller can run a handler that uses the
-//! timer again, and a handler that panics leaves nothing half done.
+//! [`Turns`] hand out one fired timer at a time ([`Turns::next`]), so the caller can run a handler that uses the timer
+//! again, and a handler that panics leaves nothing half done.
 
 use super::{Fate, TimerStore, TurnState};
 use crate::wheel::{Entry, Records, SWEEP_PER_LOOK, Wheel, no_memory};
@@ -13,8 +13,8 @@ const BATCH: usize = 256;
 /// Entries that may be inserted out of the log for the price of settling one.
 const INSERTED_PER_SETTLED: usize = 4;
 
-/// See the module.
-pub(crate) struct Driver {
+/// A wheel, and the turn over it that is under way.
+pub(crate) struct Turns {
     wheel: Wheel,
     /// Due entries taken from the wheel; those before `due_next` are done.
     due: Vec<Entry>,
@@ -25,17 +25,16 @@ pub(crate) struct Driver {
     is_turning: bool,
     /// The latest tick that a turn has seen: a clock that goes back makes timers late, nothing else.
     latest: u64,
-    /// Turns before this tick have nothing to do, unless something earlier has come to the log since: see
-    /// [`idle_until`](Driver::idle_until). 0 from the beginning of a turn until it has found all that is due, and as long
-    /// as something is to be done at once.
+    /// See [`idle_until`](Turns::idle_until), but for what the log's newest block has. 0 from the beginning of a turn
+    /// until it has found all that is due, and as long as something is to be done at once.
     idle_until: u64,
-    /// The earliest deadline then, the log's newest block left out again; known only while `idle_until` is not 0.
-    next: u64,
+    /// See [`earliest`](Turns::earliest), but for the log's newest block; known only while `idle_until` is not 0.
+    earliest: u64,
     /// Zombies dropped because they came due, since the beginning.
     dropped: u64,
 }
 
-impl Driver {
+impl Turns {
     pub(crate) fn new(wheel: Wheel) -> Self {
         Self {
             wheel,
@@ -45,14 +44,14 @@ impl Driver {
             is_turning: false,
             latest: 0,
             idle_until: 0,
-            next: 0,
+            earliest: 0,
             dropped: 0,
         }
     }
 
-    /// Begins a turn at the tick `now` in which up to `budget` entries are looked at; [`end_turn`](Self::end_turn) ends
-    /// it. `resumed`: it goes on with a turn that ran out of budget, so deferred entries wait for the next one.
-    pub(crate) fn begin_turn(&mut self, now: u64, budget: usize, resumed: bool) -> TurnState {
+    /// Begins a turn at the tick `now` in which up to `budget` entries are looked at; [`end`](Self::end) ends it.
+    /// `resumed`: it goes on with a turn that ran out of budget, so deferred entries wait for the next one.
+    pub(crate) fn begin(&mut self, now: u64, budget: usize, resumed: bool) -> TurnState {
         self.is_turning = true;
         if !resumed {
             self.wheel.insert_deferred();
@@ -63,27 +62,44 @@ impl Driver {
         TurnState::new(self.latest, budget)
     }
 
-    /// Ends the turn that is under way, which has fired so many timers.
+    /// Ends the turn that is under way.
     #[inline]
-    pub(crate) fn end_turn(&mut self, fired: usize) {
+    pub(crate) fn end(&mut self, turn: &TurnState) {
         self.is_turning = false;
-        self.wheel.count_fired(fired);
+        self.wheel.count_fired(turn.fired());
     }
 
     /// Returns the tick before which a turn has nothing to do: nothing is due, no sweep goes on, and nothing waits for
-    /// the next turn. Until then an owner that asks for a turn is like one that sleeps.
+    /// the next turn. It is at or before [`earliest`](Self::earliest). Until then an owner that asks for a turn is like
+    /// one that sleeps.
     #[inline(always)]
     pub(crate) fn idle_until(&self) -> u64 {
         // What is scheduled goes to the log's newest block, which knows its earliest deadline anyway.
-        self.idle_until.min(self.wheel.log.earliest_in_tail())
+        self.idle_until.min(self.wheel.log.tail_min())
     }
 
-    /// Notes that a turn has found all that is due, and leaves nothing to do before the tick `next`.
+    /// Returns the earliest deadline of all entries, those that wait for the next turn included; `u64::MAX` for none.
+    /// Earlier than that after an entry was removed before it came due. O(1).
     #[inline]
-    fn rest(&mut self, next: u64) {
-        self.next = next;
+    pub(crate) fn earliest(&self) -> u64 {
+        if self.idle_until > 0 {
+            return self.earliest.min(self.wheel.log.tail_min());
+        }
+        self.find_earliest()
+    }
+
+    fn find_earliest(&self) -> u64 {
+        let due = self.due[self.due_next..].iter().map(|entry| entry.deadline);
+        let earliest = due.chain(self.wheel.earliest()).min();
+        earliest.unwrap_or(u64::MAX).min(self.wheel.deferred.min)
+    }
+
+    /// Notes that a turn has found all that is due; `earliest` is what the wheel says.
+    #[inline]
+    fn rest(&mut self, earliest: u64) {
+        self.earliest = earliest;
         // The log wants a turn somewhat before what is sealed there is due.
-        self.idle_until = next.min(self.wheel.log.insert_at());
+        self.idle_until = earliest.min(self.wheel.log.idle_until());
     }
 
     /// Notes that the turn which has ended leaves something to do at once.
@@ -96,14 +112,7 @@ impl Driver {
     #[inline]
     fn expect(&mut self, deadline: u64) {
         self.idle_until = self.idle_until.min(deadline);
-        self.next = self.next.min(deadline);
-    }
-
-    /// Returns the earliest deadline of all entries, if no turn is needed to know it, nor under way.
-    #[inline]
-    fn known_next(&self) -> Option<u64> {
-        (self.idle_until > 0 && !self.is_turning)
-            .then(|| self.next.min(self.wheel.log.earliest_in_tail()))
+        self.earliest = self.earliest.min(deadline);
     }
 
     /// Returns whether a sweep goes on: the next turn takes a piece of it, whatever is due.
@@ -118,81 +127,72 @@ impl Driver {
         self.is_turning
     }
 
-    /// Inserts the entry of a timer that the owner schedules, perhaps from a handler. O(1).
+    /// Inserts the entry of a timer that the owner schedules, perhaps from a handler; false if there is no memory. O(1).
     ///
-    /// False if the log's last block is full or there is no memory: then call [`make_room`](Self::make_room).
+    /// It fires behind older entries of its tick. In a turn that has come to its tick it waits for the next one.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn insert(&mut self, entry: Entry) -> bool {
-        if self.wheel.log.admits(entry.deadline) {
-            return self.wheel.log.push(entry);
-        }
-        self.insert_due_soon(entry.deadline, entry.index, entry.mark)
-    }
-
-    /// Inserts an entry after all that [`insert`](Self::insert) has found no room for it; false if there is no memory.
-    #[cold]
-    #[inline(never)]
-    #[must_use]
-    pub(crate) fn make_room<S: TimerStore>(&mut self, entry: Entry, store: &S) -> bool {
-        self.make_room_in_log(store);
-        self.idle_until = 0;
-        if self.insert(entry) {
+    pub(crate) fn insert(&mut self, entry: Entry, records: &impl Records) -> bool {
+        if self.wheel.log.admits(entry.deadline) && self.wheel.log.push(entry) {
             return true;
         }
-        // Without memory for a single block in the log there is nothing that it could overtake.
-        let overtakes = !self.wheel.log.admits(entry.deadline) || self.wheel.log.len() > 0;
-        !overtakes && self.wheel.try_insert(entry)
+        self.insert_aside(entry.deadline, entry.index, entry.mark, records)
     }
 
-    #[cold]
+    /// Inserts an entry that is due soon, or that finds the log's newest block full. Apart, and in three words, so that
+    /// the entry of the usual case stays in registers: what one case passes by reference lies in memory for all of them.
     #[inline(never)]
-    fn make_room_in_log(&mut self, records: &impl Records) {
-        self.wheel.make_room(records);
-        if self.wheel.log.is_full() {
-            self.wheel.insert_all();
-        }
-        self.wheel.log.follow(self.latest);
-    }
-
-    /// Inserts an entry that is due soon. Apart, and in three words, so that the entry of the usual case stays in
-    /// registers: what one case passes by reference lies in memory for all of them.
-    #[inline(never)]
-    fn insert_due_soon(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
+    fn insert_aside(
+        &mut self,
+        deadline: u64,
+        index: u32,
+        mark: u32,
+        records: &impl Records,
+    ) -> bool {
         let entry = Entry {
             deadline,
             index,
             mark,
         };
+        if self.wheel.log.admits(deadline) {
+            self.make_room(records);
+            self.idle_until = 0;
+            if self.wheel.log.admits(deadline) {
+                return self.wheel.insert_behind(entry);
+            }
+        }
         self.expect(deadline);
-        if self.is_turning && entry.deadline <= self.latest {
+        if self.is_turning && deadline <= self.latest {
             self.wheel.deferred.push(entry)
         } else {
             self.wheel.try_insert(entry)
         }
     }
 
-    /// Inserts the entry of a timer that was accepted before this turn's handlers, in which it fires if it is due.
+    /// Inserts the entry of a timer that was accepted before this turn's handlers; ends the process if there is no memory.
+    ///
+    /// It fires behind older entries of its tick, in this turn if it is due.
     #[inline]
-    pub(crate) fn insert_accepted<S: TimerStore>(&mut self, entry: Entry, store: &S) {
+    pub(crate) fn insert_accepted(&mut self, entry: Entry, records: &impl Records) {
+        if self.wheel.log.is_full() && !self.wheel.log.may_bypass(entry.deadline) {
+            self.make_room(records);
+        }
         if self.wheel.log.may_bypass(entry.deadline) {
             self.wheel.insert(entry);
-        } else if !self.wheel.log.push(entry) {
-            self.insert_in_made_room(entry, store);
+        } else if !self.wheel.insert_behind(entry) {
+            no_memory();
         }
     }
 
-    /// Inserts the entry of a timer that was accepted earlier when the log's last block was full; not past an older one
-    /// of its tick that is still there.
+    /// Makes room for an entry in the log, if there is memory.
     #[cold]
     #[inline(never)]
-    fn insert_in_made_room<S: TimerStore>(&mut self, entry: Entry, store: &S) {
-        self.make_room_in_log(store);
-        if self.wheel.log.len() == 0 || self.wheel.log.may_bypass(entry.deadline) {
-            self.wheel.insert(entry);
-        } else if !self.wheel.log.push(entry) {
-            no_memory();
+    fn make_room(&mut self, records: &impl Records) {
+        self.wheel.make_room(records);
+        if self.wheel.log.is_full() {
+            self.wheel.insert_all();
         }
+        self.wheel.log.follow(self.latest);
     }
 
     /// Returns the next timer that fires in this turn.
@@ -204,15 +204,13 @@ impl Driver {
     ) -> Option<S::Fired> {
         loop {
             while let Some(&entry) = self.due.get(self.due_next) {
-                if turn.left == 0 {
-                    turn.cut_short = true;
+                if !turn.spend_one() {
                     return None;
                 }
-                turn.left -= 1;
                 self.due_next += 1;
-                match store.decide(entry, turn.now) {
+                match store.decide(entry, turn.now()) {
                     Fate::Fire(fired) => {
-                        turn.fired += 1;
+                        turn.count_fired();
                         return Some(fired);
                     }
                     // It would be due in this turn again.
@@ -228,12 +226,13 @@ impl Driver {
                     Fate::Drop => self.dropped += 1,
                 }
             }
-            if !self.refill(store, turn.now, &mut turn.left) {
-                let next = self.wheel.earliest();
-                // With nothing left it is not, also at the last tick, at which a shutdown fires everything.
-                turn.cut_short = next.is_some_and(|next| next <= turn.now);
-                if !turn.cut_short && self.wheel.deferred.entries.is_empty() {
-                    self.rest(next.unwrap_or(u64::MAX));
+            if !self.refill(store, turn) {
+                let earliest = self.wheel.earliest();
+                // With nothing left none is, also at the last tick, at which a shutdown fires everything.
+                if earliest.is_some_and(|earliest| earliest <= turn.now()) {
+                    turn.cut_short();
+                } else if self.wheel.deferred.entries.is_empty() {
+                    self.rest(earliest.unwrap_or(u64::MAX));
                 }
                 return None;
             }
@@ -241,22 +240,23 @@ impl Driver {
     }
 
     /// Takes the next due entries from the wheel; false if there are none, or the budget is used up.
-    fn refill<S: TimerStore>(&mut self, store: &S, now: u64, left: &mut usize) -> bool {
+    fn refill<S: TimerStore>(&mut self, store: &S, turn: &mut TurnState) -> bool {
         self.due.clear();
         self.due_next = 0;
-        while *left > 0 {
+        let now = turn.now();
+        while turn.left() > 0 {
             let mut to = now;
-            if self.wheel.log.insert_at() <= now {
-                let limit = left.saturating_mul(INSERTED_PER_SETTLED);
+            if self.wheel.log.idle_until() <= now {
+                let limit = turn.left().saturating_mul(INSERTED_PER_SETTLED);
                 let taken = self.leave_log(store, now, limit);
                 // At least one stays, so that the smallest budget makes headway with any entries.
-                *left = left.saturating_sub(taken / INSERTED_PER_SETTLED).max(1);
+                turn.spend((taken / INSERTED_PER_SETTLED).min(turn.left() - 1));
                 // What the budget has left there comes before all that is due then.
                 if self.wheel.log.len() > 0 {
                     to = now.min(self.wheel.log.earliest().saturating_sub(1));
                 }
             }
-            let more = self.take_due(to, BATCH.min(*left));
+            let more = self.take_due(to, BATCH.min(turn.left()));
             if !self.due.is_empty() {
                 for entry in &self.due {
                     store.prefetch(entry);
@@ -267,7 +267,7 @@ impl Driver {
                 return false;
             }
             // A cascade is under way: it counts against the budget like the entries it moves.
-            *left = left.saturating_sub(BATCH);
+            turn.spend(BATCH);
         }
         false
     }
@@ -323,7 +323,7 @@ impl Driver {
     #[inline(never)]
     fn sweep(&mut self, records: &impl Records, requested: bool, budget: usize) -> bool {
         // What was scheduled after the turn had found all that is due may leave the log's newest block here.
-        self.expect(self.wheel.log.earliest_in_tail());
+        self.expect(self.wheel.log.tail_min());
         self.wheel.keep_bounded(records, requested, budget)
     }
 
@@ -334,21 +334,6 @@ impl Driver {
         self.keep_bounded(records, true, SWEEP_PER_LOOK);
         // A turn goes on with the sweep, or with what is to be done after one.
         self.idle_until = 0;
-    }
-
-    /// Returns the earliest deadline of all entries, those that wait for the next turn included. O(1), unless a
-    /// turn was cut short or its handlers inserted overdue timers: then it looks through these.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
-        if let Some(next) = self.known_next() {
-            return Some(next);
-        }
-        let waiting = self.due[self.due_next..]
-            .iter()
-            .chain(&self.wheel.deferred.entries);
-        waiting
-            .map(|entry| entry.deadline)
-            .chain(self.wheel.earliest())
-            .min()
     }
 
     /// Forgets every entry.
@@ -372,33 +357,20 @@ impl Driver {
 
 /// The methods that a shard needs and a local timer does not.
 #[cfg(feature = "threads")]
-impl Driver {
-    /// Returns the earliest tick at which there is something to do, or an earlier one while zombies lie there: 0,
-    /// which is at once, while a sweep goes on, or if the owner `is_busy`; `u64::MAX` for never. O(1).
-    ///
-    /// The owner is asked only within a turn and after one that it has [resumed](Self::resume).
+impl Turns {
+    /// Returns whether no turn is under way, and the last one has left nothing to do before
+    /// [`idle_until`](Self::idle_until).
     #[inline]
-    pub(crate) fn next_tick(&self, is_busy: impl FnOnce() -> bool) -> u64 {
-        if let Some(next) = self.known_next() {
-            return next;
-        }
-        let waiting = self.due_next < self.due.len() || !self.wheel.deferred.entries.is_empty();
-        if waiting || self.is_sweeping() || is_busy() {
-            return 0;
-        }
-        self.wheel.earliest().unwrap_or(u64::MAX)
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.idle_until > 0 && !self.is_turning
     }
 
-    /// Returns the earliest deadline of what a turn that was cut short has left; of entries that wait for the next
-    /// turn, which may be very many, only that of the first counts. O(1).
-    pub(crate) fn left_by_turn(&self) -> Option<u64> {
-        let waiting = self.due[self.due_next..]
-            .iter()
-            .chain(self.wheel.deferred.entries.first());
-        waiting
-            .map(|entry| entry.deadline)
-            .chain(self.wheel.earliest())
-            .min()
+    /// Returns whether a turn has something to do at once, whatever the time is: the rest of one that was cut short, what
+    /// waits for the next one, a sweep.
+    #[inline]
+    pub(crate) fn goes_on(&self) -> bool {
+        let waiting = self.due_next < self.due.len() || !self.wheel.deferred.entries.is_empty();
+        waiting || self.is_sweeping()
     }
 
     /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
@@ -451,29 +423,29 @@ mod tests {
     const TIMERS: u64 = 40_000;
     const END: u64 = 100_000;
 
-    /// Returns a driver whose log holds nearly all of the timers. The latest came first, so that the log's oldest blocks,
+    /// Returns turns over a wheel whose log holds nearly all of the timers. The latest came first, so that the log's oldest blocks,
     /// which leave it first, are due last.
-    fn latest_first() -> Driver {
-        let mut driver = Driver::new(Wheel::new());
+    fn latest_first() -> Turns {
+        let mut turns = Turns::new(Wheel::new());
         for nth in 0..TIMERS {
             let entry = Entry {
                 deadline: END - nth,
                 index: nth as u32,
                 mark: 1,
             };
-            assert!(driver.insert(entry) || driver.make_room(entry, &All));
+            assert!(turns.insert(entry, &All));
         }
-        driver
+        turns
     }
 
     #[test]
     fn deadlines_left_in_the_log_by_a_budget_come_before_later_ones_in_the_wheel() {
-        let mut driver = latest_first();
+        let mut turns = latest_first();
         let mut fired = Vec::new();
         while fired.len() < TIMERS as usize {
-            let mut turn = driver.begin_turn(END, 100, !fired.is_empty());
-            fired.extend(core::iter::from_fn(|| driver.next(&mut turn, &mut All)));
-            driver.end_turn(0);
+            let mut turn = turns.begin(END, 100, !fired.is_empty());
+            fired.extend(core::iter::from_fn(|| turns.next(&mut turn, &mut All)));
+            turns.end(&turn);
         }
         assert!(fired.is_sorted());
     }
@@ -483,18 +455,18 @@ mod tests {
         const BUDGET: usize = 4096;
         // It takes whole blocks, and the young ones all at once.
         const FREE: usize = (1 + MOST_YOUNG) * BLOCK;
-        let mut driver = latest_first();
-        let (mut all, mut turns) = (0, 0);
+        let mut turns = latest_first();
+        let (mut all, mut taken_turns) = (0, 0);
         while all < TIMERS as usize {
-            let before = driver.wheel.log.len();
-            let mut turn = driver.begin_turn(END, BUDGET, turns > 0);
-            let fired = core::iter::from_fn(|| driver.next(&mut turn, &mut All)).count();
-            driver.end_turn(0);
-            let taken = before - driver.wheel.log.len();
+            let before = turns.wheel.log.len();
+            let mut turn = turns.begin(END, BUDGET, taken_turns > 0);
+            let fired = core::iter::from_fn(|| turns.next(&mut turn, &mut All)).count();
+            turns.end(&turn);
+            let taken = before - turns.wheel.log.len();
             // One timer is settled in any case.
             let paid = taken.saturating_sub(FREE) / INSERTED_PER_SETTLED + fired;
             assert!(paid <= BUDGET + 1, "{taken} taken and {fired} fired");
-            (all, turns) = (all + fired, turns + 1);
+            (all, taken_turns) = (all + fired, taken_turns + 1);
         }
     }
 
@@ -506,21 +478,21 @@ mod tests {
             index,
             mark: 1,
         };
-        let mut driver = Driver::new(Wheel::new());
+        let mut turns = Turns::new(Wheel::new());
         let soon = END / 2;
-        assert!(driver.insert(entry(soon, 0)) || driver.make_room(entry(soon, 0), &All));
+        assert!(turns.insert(entry(soon, 0), &All));
         let mut index = 1;
-        while !driver.wheel.log.is_full() || driver.wheel.log.len() < MOST_YOUNG * BLOCK {
+        while !turns.wheel.log.is_full() || turns.wheel.log.len() < MOST_YOUNG * BLOCK {
             let far = entry(100 * END, index);
-            assert!(driver.insert(far) || driver.make_room(far, &All));
+            assert!(turns.insert(far, &All));
             index += 1;
         }
-        let mut turn = driver.begin_turn(soon - 1, 100, false);
-        assert!(driver.next(&mut turn, &mut All).is_none());
-        driver.end_turn(0);
-        driver.insert_accepted(entry(soon, index), &All);
-        let mut turn = driver.begin_turn(soon, 100, false);
-        let fired = core::iter::from_fn(|| driver.next(&mut turn, &mut All)).count();
+        let mut turn = turns.begin(soon - 1, 100, false);
+        assert!(turns.next(&mut turn, &mut All).is_none());
+        turns.end(&turn);
+        turns.insert_accepted(entry(soon, index), &All);
+        let mut turn = turns.begin(soon, 100, false);
+        let fired = core::iter::from_fn(|| turns.next(&mut turn, &mut All)).count();
         assert_eq!(fired, 2);
     }
 }
