@@ -137,12 +137,17 @@ debug_fields!([F: Steps] Expirations<'_, F>, "Expirations", it, polling: it.poll
 impl<'a, F: Steps> Expirations<'a, F> {
     #[inline(always)]
     pub(crate) fn begin(timer: &'a mut F, now: Time) -> Self {
-        let poll = if timer.is_idle(now) {
-            None
-        } else {
-            timer.begin(now)
-        };
-        Self { timer, poll }
+        let mut due = Self { timer, poll: None };
+        if !due.timer.is_idle(now) {
+            due.begin_poll(now);
+        }
+        due
+    }
+
+    /// Begins a poll. Apart, so that a round in which nothing is due stays small in the caller's code.
+    #[inline(never)]
+    fn begin_poll(&mut self, now: Time) {
+        self.poll = self.timer.begin(now);
     }
 
     /// Returns the timer itself.
