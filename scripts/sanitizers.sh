@@ -3,8 +3,8 @@
 #
 #   scripts/sanitizers.sh [thread|address|all] [--install]
 #
-# What runs: the unit tests, the tests with real threads and event loops, the random whole-engine test, and
-# 3 seconds of the load program with its own verdict. Any report fails the script.
+# What runs: the unit tests, the tests with real threads, event loops, futures and hostile programs, the random
+# whole-engine test, and 3 seconds of the load program with its own verdict. Any report fails the script.
 #
 # ThreadSanitizer needs a standard library that is instrumented as well, or it reports races that are none.
 # The nightly toolchain has no sources to build one from; Debian's `rustc-web` has. `--install` installs it
@@ -12,6 +12,8 @@
 # fences: see docs/TESTING.md for what that means here.
 #
 # Tests ask for more memory than there can be and expect a refusal: the sanitizers are told to refuse as well.
+# Tests start threads in a child of a fork. ThreadSanitizer ends such a process, because its locks may have been copied
+# while another thread had them, unless it is told not to.
 #
 # AddressSanitizer and LeakSanitizer come with the nightly toolchain. Leaks are looked for at each exit.
 set -euo pipefail
@@ -20,7 +22,7 @@ cd "$(dirname "$0")/.."
 TARGET=x86_64-unknown-linux-gnu
 TARGET_DIR=${CARGO_TARGET_DIR:-target}
 # Programs of tests; those that only repeat arithmetic are left out, because here they cost minutes.
-TESTS=(--lib --test engine --test event_loop)
+TESTS=(--lib --test engine --test event_loop --test futures --test hostile)
 # Tests of the clock's or the sleep's precision and of memory bounds measure the sanitizer, not the library; a panic's
 # payload that panics whenever it is dropped is leaked on purpose.
 SKIP=(--skip timing:: --skip zombies:: --skip bounds:: --skip long_ --skip nanoseconds --skip panic_for_ever)
@@ -58,7 +60,7 @@ thread() {
     export CARGO_TARGET_DIR=$TARGET_DIR/tsan
     local symbolizer
     symbolizer=$(ls /usr/bin/llvm-symbolizer /usr/bin/llvm-symbolizer-* 2>/dev/null | tail -n 1 || true)
-    export TSAN_OPTIONS="halt_on_error=1 allocator_may_return_null=1"
+    export TSAN_OPTIONS="halt_on_error=1 allocator_may_return_null=1 die_after_fork=0"
     TSAN_OPTIONS+=${symbolizer:+" external_symbolizer_path=$symbolizer"}
     # It does not see that `fetch_max` is atomic, so what that publishes looks like a race.
     step "thread, tests" cargo test -Zbuild-std --target $TARGET -p tickwheel "${TESTS[@]}" -- \
