@@ -221,6 +221,11 @@ impl<T> DelayQueue<T> {
         self.items.reschedule(self.now, key, when)
     }
 
+    /// Returns the one sleep of all items.
+    pub(crate) const fn sleep(&self) -> &EngineSleep {
+        &self.sleep
+    }
+
     /// Puts what a caller asks for on the scale of the engine's clock, and reads that.
     fn told_now(&mut self, when: When) -> Time {
         let time = self.sleep.time_of(when);

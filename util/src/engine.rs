@@ -1,7 +1,10 @@
 //! Whose timers are used.
 
+use crate::time::Instant;
+#[cfg(feature = "test-util")]
+use crate::time::scale::Scale;
 use std::task::{Context, Poll, ready};
-use tickwheel::{SleepError, Timer, When};
+use tickwheel::{SleepError, Time, Timer, When};
 
 /// The engine of a layer or an adapter.
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
@@ -142,6 +145,9 @@ pub(crate) fn current() -> Timer {
 )]
 pub struct EngineSleep {
     sleep: tickwheel::Sleep<SleepError>,
+    /// That of the engine's clock; `None` if it has the machine's.
+    #[cfg(feature = "test-util")]
+    scale: Option<Scale>,
     /// Made outside of a runtime, and not polled yet: `runtime.block_on(sleep(..))` enters the runtime afterwards.
     #[cfg(feature = "tokio")]
     is_outside: bool,
@@ -151,6 +157,17 @@ impl EngineSleep {
     /// Returns one for the context of the calling thread.
     #[inline]
     pub(crate) fn here(when: When) -> Self {
+        let sleep = Self::in_context(when);
+        #[cfg(feature = "test-util")]
+        let sleep = Self {
+            scale: Scale::current(),
+            ..sleep
+        };
+        sleep
+    }
+
+    #[inline]
+    fn in_context(when: When) -> Self {
         #[cfg(feature = "test-util")]
         if crate::test::engine().is_some() {
             return Self::of(tickwheel::sleep(when).into());
@@ -160,7 +177,10 @@ impl EngineSleep {
             let sleep = crate::tokio_rt::with_engine(|timer| timer.sleep(when));
             let is_outside = sleep.is_none();
             let sleep = sleep.unwrap_or_else(|| tickwheel::sleep(when).into());
-            Self { sleep, is_outside }
+            Self {
+                is_outside,
+                ..Self::of(sleep)
+            }
         }
         #[cfg(not(feature = "tokio"))]
         Self::of(tickwheel::sleep(when).into())
@@ -176,9 +196,29 @@ impl EngineSleep {
     const fn of(sleep: tickwheel::Sleep<SleepError>) -> Self {
         Self {
             sleep,
+            #[cfg(feature = "test-util")]
+            scale: None,
             #[cfg(feature = "tokio")]
             is_outside: false,
         }
+    }
+
+    /// Puts a deadline on the clock of this sleep's engine, which may be another one than the calling thread's.
+    pub(crate) fn when(&self, deadline: Instant) -> When {
+        #[cfg(feature = "test-util")]
+        if let Some(scale) = self.scale {
+            return scale.time_of(deadline).into();
+        }
+        deadline.into_std().into()
+    }
+
+    /// Returns the instant of a time on the clock of this sleep's engine.
+    pub(crate) fn instant_of(&self, time: Time) -> Instant {
+        #[cfg(feature = "test-util")]
+        if let Some(scale) = self.scale {
+            return scale.instant_of(time);
+        }
+        Instant::of_machine(time)
     }
 
     /// See [`tickwheel::Sleep::poll_sleep`].

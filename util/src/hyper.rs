@@ -55,7 +55,11 @@ impl rt::Timer for HyperTimer {
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
-            Some(own) => own.get_mut().0.reset(self.0.when(new_deadline)),
+            Some(own) => {
+                let sleep = &mut own.get_mut().0;
+                let when = sleep.when(new_deadline.into());
+                sleep.reset(when);
+            }
             None => *sleep = self.sleep_until(new_deadline),
         }
     }

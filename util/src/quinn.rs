@@ -63,7 +63,6 @@ impl<R: Runtime> Runtime for QuinnRuntime<R> {
         let sleep = self.engine.sleep(self.engine.when(deadline));
         Box::pin(QuinnTimer {
             sleep,
-            engine: self.engine.clone(),
             deadline,
             runtime: Arc::clone(&self.inner),
             instead: None,
@@ -88,7 +87,6 @@ impl<R: Runtime> Runtime for QuinnRuntime<R> {
 #[derive(Debug)]
 struct QuinnTimer<R> {
     sleep: EngineSleep,
-    engine: Engine,
     deadline: Instant,
     runtime: Arc<R>,
     /// The other runtime's, if the engine takes none: a timer that is over too early would be asked for ever.
@@ -99,7 +97,7 @@ impl<R: Runtime> AsyncTimer for QuinnTimer<R> {
     fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         self.instead = None;
         self.deadline = deadline;
-        let when = self.engine.when(deadline);
+        let when = self.sleep.when(deadline.into());
         self.sleep.reset(when);
     }
 

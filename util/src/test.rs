@@ -26,13 +26,15 @@
 //!   ahead: time jumps there, too.
 
 use crate::notify::Notify;
+use crate::time::Instant;
+use crate::time::scale::Scale;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tickwheel::{
     Builder, Clock, Drive, DrivenShard, ManualClock, Pinning, Time, Timer, TimerTask,
     replace_shared,
@@ -120,23 +122,26 @@ thread_local! {
     static CLOCK: RefCell<Option<(ManualClock, Instant)>> = const { RefCell::new(None) };
 }
 
-/// How instants lie on the test clock of the calling thread.
-pub(crate) struct Scale {
-    clock: ManualClock,
-    start: Instant,
+/// Calls `read` with the test clock of the calling thread, if it has one, and the instant at which it began.
+fn with_clock<R>(read: impl FnOnce(&ManualClock, Instant) -> R) -> Option<R> {
+    // A thread that ends has no thread-locals any more.
+    let with = CLOCK.try_with(|clock| {
+        clock
+            .borrow()
+            .as_ref()
+            .map(|(clock, start)| read(clock, *start))
+    });
+    with.ok().flatten()
 }
 
 /// Returns the scale of the calling thread's test clock, if it has one.
 pub(crate) fn scale() -> Option<Scale> {
-    let scale = |(clock, start): &(ManualClock, Instant)| Scale {
-        clock: clock.clone(),
-        start: *start,
-    };
-    // A thread that ends has no thread-locals any more.
-    CLOCK
-        .try_with(|clock| clock.borrow().as_ref().map(scale))
-        .ok()
-        .flatten()
+    with_clock(|_, start| Scale::new(start, Time::ZERO))
+}
+
+/// Returns the present of the calling thread's test clock, if it has one.
+pub(crate) fn instant() -> Option<Instant> {
+    with_clock(|clock, start| Scale::new(start, Time::ZERO).instant_of(clock.now()))
 }
 
 /// Returns whether the calling thread's time may be that of a test.
@@ -150,30 +155,15 @@ pub(crate) fn is_virtual() -> bool {
 
 /// Moves the calling thread's test clock and fires what is due then; false if it has none.
 pub(crate) fn advance(duration: Duration) -> bool {
-    let Some(scale) = scale() else {
+    let Some(clock) = with_clock(|clock, _| clock.clone()) else {
         return false;
     };
-    scale.clock.advance(duration);
+    clock.advance(duration);
     if let Some(timer) = engine() {
         // Inside of a turn it is refused; what is due then fires in the next one.
         let _ = timer.turn();
     }
     true
-}
-
-impl Scale {
-    pub(crate) fn now(&self) -> Instant {
-        self.instant_of(self.clock.now())
-    }
-
-    pub(crate) fn instant_of(&self, time: Time) -> Instant {
-        self.start + (time - Time::ZERO)
-    }
-
-    /// Returns the time of an instant; that of one before the start is the start.
-    pub(crate) fn time_of(&self, instant: Instant) -> Time {
-        Time::ZERO + instant.saturating_duration_since(self.start)
-    }
 }
 
 /// A clock that does not say that it is moved by hand: so a turn says how long to wait.
@@ -223,7 +213,7 @@ impl TestClock {
             WOKEN.set(true);
             waker.wake();
         });
-        CLOCK.set(Some((clock.clone(), Instant::now())));
+        CLOCK.set(Some((clock.clone(), std::time::Instant::now().into())));
         let before = replace_shared(Some(timer.clone()));
         // The future is due for its first poll.
         let woken = Arc::new(Notify::woken());

@@ -62,6 +62,8 @@ pub mod delay_queue;
 mod instant;
 #[cfg(feature = "test-util")]
 mod pause;
+#[cfg(feature = "test-util")]
+pub(crate) mod scale;
 mod timeout;
 
 pub use delay_queue::DelayQueue;
@@ -92,19 +94,23 @@ const MISSED: Duration = Duration::from_millis(5);
 /// A deadline beyond the end of time never comes, on a clock that stands as on the machine's: time ends 584 years after
 /// its origin.
 pub fn sleep(duration: Duration) -> Sleep {
-    let (deadline, when) = after(Instant::now(), duration);
+    let (deadline, when) = after(Instant::now(), duration, When::from);
     Sleep {
         sleep: RuntimeSleep::new(when),
         deadline,
     }
 }
 
-/// Returns the point `duration` after another one, and when a timer for it is due.
+/// Returns the point `duration` after another one, and when a timer for it is due, by `when`.
 ///
 /// Beyond all instants that is never, on every clock, and the point is one that no program lives to see.
-fn after(start: Instant, duration: Duration) -> (Instant, When) {
+fn after(
+    start: Instant,
+    duration: Duration,
+    when: impl FnOnce(Instant) -> When,
+) -> (Instant, When) {
     match start.checked_add(duration) {
-        Some(point) => (point, point.into()),
+        Some(point) => (point, when(point)),
         None => (start.far_add(duration), Time::MAX.into()),
     }
 }
@@ -141,7 +147,8 @@ impl Sleep {
     /// Sleeps until another deadline instead. A task that waits for it need not poll it again.
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         self.deadline = deadline;
-        self.sleep.reset(deadline);
+        let when = self.sleep.when(deadline);
+        self.sleep.reset(when);
     }
 }
 
@@ -228,15 +235,16 @@ impl Interval {
         let late = now - due;
         // Its owner allows it to be as late as its slack.
         let missed = late > MISSED.saturating_add(self.slack);
-        let (next, when) = match self.behavior {
-            MissedTickBehavior::Delay if missed => after(now, self.period),
+        let (start, pause) = match self.behavior {
+            MissedTickBehavior::Delay if missed => (now, self.period),
             MissedTickBehavior::Skip if missed => {
                 let over = late.as_nanos() % self.period.as_nanos();
                 // What has passed since `due` has fewer nanoseconds than a `u64`.
-                after(now, self.period - Duration::from_nanos(over as u64))
+                (now, self.period - Duration::from_nanos(over as u64))
             }
-            _ => after(due, self.period),
+            _ => (due, self.period),
         };
+        let (next, when) = after(start, pause, |point| self.sleep.sleep.when(point));
         self.sleep.deadline = next;
         self.sleep.sleep.reset(when.with_slack(self.slack));
         Poll::Ready(due)
@@ -254,7 +262,8 @@ impl Interval {
 
     /// Ticks after `after`.
     pub fn reset_after(&mut self, after: Duration) {
-        let (deadline, when) = self::after(Instant::now(), after);
+        let sleep = &self.sleep.sleep;
+        let (deadline, when) = self::after(Instant::now(), after, |point| sleep.when(point));
         self.sleep.deadline = deadline;
         self.sleep.sleep.reset(when);
     }

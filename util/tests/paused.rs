@@ -377,6 +377,60 @@ fn the_readme_and_the_page_about_tokio_show_a_test_of_this_file() {
     }
 }
 
+fn stands() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build();
+    runtime.unwrap()
+}
+
+/// Ticks of a time that stands begin where it began, at any nanosecond of a tick of another one.
+#[test]
+fn what_waits_in_one_time_that_stands_may_be_moved_in_another_one() {
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..50 {
+        let (there, here) = (stands(), stands());
+        let inside = there.enter();
+        let start = Instant::now();
+        let end = start + 2 * MS;
+        let mut sleep = pin!(sleep(MS));
+        assert!(sleep.as_mut().poll(&mut cx).is_pending());
+        here.block_on(async { sleep.as_mut().reset(end) });
+        there.block_on(sleep);
+        assert_eq!(start.elapsed(), 2 * MS, "a sleep");
+
+        let mut beat = interval(HOUR);
+        assert!(beat.poll_tick(&mut cx).is_ready());
+        here.block_on(async { beat.reset_at(end + 2 * MS) });
+        there.block_on(beat.tick());
+        assert_eq!(start.elapsed(), 4 * MS, "an interval");
+
+        let mut queue = DelayQueue::new();
+        let key = queue.insert("item", HOUR);
+        here.block_on(async { queue.reset_at(&key, end + 4 * MS) });
+        here.block_on(async { queue.insert_at("second", end + 6 * MS) });
+        for due in [6 * MS, 8 * MS] {
+            let polled = there.block_on(poll_fn(|cx| queue.poll_expired(cx)));
+            assert_eq!(start.elapsed(), due, "a queue");
+            // It is a point of that time wherever it is asked for.
+            assert_eq!(polled.unwrap().deadline(), start + due);
+        }
+
+        let timer = HyperTimer::new();
+        let mut sleep = hyper::rt::Timer::sleep(&timer, HOUR);
+        let end = (start + 10 * MS).into_std();
+        here.block_on(async { hyper::rt::Timer::reset(&timer, &mut sleep, end) });
+        there.block_on(sleep);
+        assert_eq!(start.elapsed(), 10 * MS, "a timer of hyper");
+
+        let quinn = QuinnRuntime::new(quinn::TokioRuntime);
+        let mut timer = quinn::Runtime::new_timer(&quinn, (start + HOUR).into_std());
+        here.block_on(async { timer.as_mut().reset((start + 12 * MS).into_std()) });
+        there.block_on(poll_fn(|cx| timer.as_mut().poll(cx)));
+        assert_eq!(start.elapsed(), 12 * MS, "a timer of quinn");
+        drop(inside);
+    }
+}
+
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// Everything that waits for `duration`, polled once.

@@ -129,6 +129,7 @@ impl<T> DelayQueue<T> {
     /// Like [`insert`](Self::insert).
     #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
+        let when = self.items.sleep().when(when);
         Key(self.items.insert(value, when).to_raw())
     }
 
@@ -144,7 +145,7 @@ impl<T> DelayQueue<T> {
                 expired.unwrap_or_else(|error| panic!("the engine has no timer: {error}"));
             Expired {
                 item: expired.payload,
-                deadline: Instant::of_time(expired.deadline),
+                deadline: self.items.sleep().instant_of(expired.deadline),
                 key: Key(expired.key.to_raw()),
             }
         }))
@@ -152,7 +153,8 @@ impl<T> DelayQueue<T> {
 
     /// Takes an item out before its time; `None` if it has come out.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        let deadline = Instant::of_time(self.items.deadline(key.typed())?);
+        let deadline = self.items.deadline(key.typed())?;
+        let deadline = self.items.sleep().instant_of(deadline);
         let item = self.items.remove(key.typed())?;
         Some(Expired {
             item,
@@ -193,6 +195,7 @@ impl<T> DelayQueue<T> {
     /// If it has come out.
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
+        let when = self.items.sleep().when(when);
         if !self.items.reset(key.typed(), when).moved() {
             stale()
         }
@@ -207,7 +210,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
         match self.items.deadline(key.typed()) {
-            Some(deadline) => Instant::of_time(deadline),
+            Some(deadline) => self.items.sleep().instant_of(deadline),
             None => stale(),
         }
     }

@@ -1,5 +1,7 @@
 //! `Instant`: a point in time that a test can hold still and move.
 
+#[cfg(feature = "test-util")]
+use super::scale::Scale;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
@@ -34,8 +36,8 @@ impl Instant {
     #[must_use]
     pub fn now() -> Self {
         #[cfg(feature = "test-util")]
-        if let Some(scale) = crate::test::scale() {
-            return Self(scale.now());
+        if let Some(now) = crate::test::instant() {
+            return now;
         }
         #[cfg(all(feature = "test-util", feature = "tokio"))]
         return Self(crate::tokio_rt::pausable::now());
@@ -91,17 +93,8 @@ impl Instant {
         self.0.checked_sub(duration).map(Self)
     }
 
-    /// Returns the instant of a time on the clock of the timers that the calling thread uses.
-    pub(super) fn of_time(time: Time) -> Self {
-        #[cfg(feature = "test-util")]
-        if let Some(scale) = crate::test::scale() {
-            return Self(scale.instant_of(time));
-        }
-        #[cfg(all(feature = "test-util", feature = "tokio"))]
-        if crate::tokio_rt::pausable::is_current() {
-            let now = crate::tokio_rt::pausable::time();
-            return Self::now().far_add(time - now) - (now - time);
-        }
+    /// Returns the instant of a time on the machine's clock.
+    pub(crate) fn of_machine(time: Time) -> Self {
         time.to_instant()
             .map_or_else(|| Self::now().far_add(Duration::MAX), Self)
     }
@@ -168,15 +161,8 @@ impl From<Instant> for std::time::Instant {
 impl From<Instant> for When {
     fn from(instant: Instant) -> Self {
         #[cfg(feature = "test-util")]
-        if let Some(scale) = crate::test::scale() {
-            return scale.time_of(instant.0).into();
-        }
-        #[cfg(all(feature = "test-util", feature = "tokio"))]
-        if crate::tokio_rt::pausable::is_current() {
-            let here = Instant::now();
-            // If time does not stand, it is read last, so that no deadline is early.
-            let now = crate::tokio_rt::pausable::time();
-            return (now + (instant - here) - (here - instant)).into();
+        if let Some(scale) = Scale::current() {
+            return scale.time_of(instant).into();
         }
         instant.0.into()
     }

@@ -6,14 +6,16 @@
 use super::Turning;
 use super::alarm::SleepAlarm;
 use crate::driving::by_alarm::TurnedByAlarm;
+use crate::time::scale::Scale;
+use std::collections::HashMap;
 use std::future::Future;
 use std::panic::catch_unwind;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::{Builder, Clock, Drive, Time, Timer, TurnError};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::time::Instant;
 
 /// As fine as can be, so that a jump ends where the sleep does, and not at another tick behind it.
@@ -22,8 +24,7 @@ const TICK: Duration = Duration::from_micros(1);
 /// tokio's clock, as the runtime sees it.
 #[derive(Clone)]
 struct TokioClock {
-    start: Instant,
-    time_at_start: Time,
+    scale: Scale,
     /// Taken when the runtime shuts down, because a handle keeps the runtime's memory and files.
     runtime: Arc<Mutex<Option<Handle>>>,
 }
@@ -34,8 +35,7 @@ impl TokioClock {
         // On the scale of the machine's clock, but that a tick begins now: so rounding is the same in each run.
         let time_at_start = next_tick(Time::from(start.into_std()));
         Self {
-            start,
-            time_at_start,
+            scale: Scale::new(start.into_std().into(), time_at_start),
             runtime: Arc::new(Mutex::new(Some(runtime))),
         }
     }
@@ -57,7 +57,7 @@ impl Clock for TokioClock {
     fn now(&self) -> Time {
         let runtime = self.runtime().clone();
         let _inside = runtime.as_ref().map(Handle::enter);
-        self.time_at_start + (Instant::now() - self.start)
+        self.scale.time_of(Instant::now().into_std().into())
     }
 }
 
@@ -78,6 +78,9 @@ impl Future for Turns {
 impl Drop for Turns {
     fn drop(&mut self) {
         let runtime = self.clock.runtime().take();
+        if let Some(runtime) = &runtime {
+            scales().remove(&runtime.id());
+        }
         drop(runtime);
     }
 }
@@ -94,7 +97,26 @@ pub(super) fn build(builder: Builder, runtime: &Handle) -> Option<(Timer, Turnin
     // tokio tells by a panic only that the runtime was built without `enable_time`.
     let turning = catch_unwind(|| TurnedByAlarm::new(&timer, Duration::ZERO));
     let turning = turning.ok()?.ok()?;
+    scales().insert(runtime.id(), clock.scale);
     Some((timer, Box::new(Turns { turning, clock })))
+}
+
+/// The scales of the runtimes whose time can stand and that have an engine.
+static SCALES: LazyLock<Mutex<HashMap<Id, Scale>>> = LazyLock::new(Mutex::default);
+
+fn scales() -> MutexGuard<'static, HashMap<Id, Scale>> {
+    SCALES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the scale of the runtime that the thread is in, if its time can stand and it has not ended.
+pub(crate) fn scale() -> Option<Scale> {
+    if !is_current() {
+        return None;
+    }
+    // It has a scale from its engine on.
+    super::with_engine(|_| ())?;
+    let id = Handle::try_current().ok()?.id();
+    scales().get(&id).copied()
 }
 
 /// Returns the time of the runtime that the thread is in, or else the machine's.
@@ -105,11 +127,6 @@ pub(crate) fn now() -> std::time::Instant {
         return std::time::Instant::now();
     }
     Instant::now().into_std()
-}
-
-/// Returns the time of the engine of the runtime that the thread is in, or of the process's if that has ended.
-pub(crate) fn time() -> Time {
-    super::with_engine(Timer::now).unwrap_or_else(|| std::time::Instant::now().into())
 }
 
 fn is_pausable(runtime: &Handle) -> bool {
