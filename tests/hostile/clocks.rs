@@ -291,8 +291,10 @@ struct Stops {
 impl Stops {
     fn stop(&self) {
         let timer = self.timer.get().and_then(WeakTimer::upgrade);
-        let answer = timer.map(|timer| timer.stop().map(|rest| rest.len()));
-        answer.map(|answer| self.answers.send(answer).unwrap());
+        if let Some(timer) = timer {
+            let answer = timer.stop().map(|rest| rest.len());
+            self.answers.send(answer).unwrap();
+        }
     }
 }
 

@@ -8,10 +8,10 @@
 //! | [`interval`], [`interval_at`], [`Interval`], [`MissedTickBehavior`] | nothing |
 //! | [`Instant`] | nothing |
 //! | [`error::Elapsed`] | its text; also converts into an `io::Error` of the kind `TimedOut`, as tokio's does; `error::Error`, which no call returns, is missing |
-//! | `pause`, `advance`, `resume` (feature `test-util`) | a jump is exact to the millisecond from the pause on; a sleep that is reset inside of another paused runtime may end 1 ms late; time jumps also to the deadline of a sleep that was dropped before |
+//! | `pause`, `advance`, `resume` (feature `test-util`) | a jump is exact to the millisecond from the pause on; time jumps also to the deadline of a sleep that was dropped before |
 //! | [`DelayQueue`] of `tokio-util` | a key is never used again; [`peek`](DelayQueue::peek) may name another item than the next |
 //!
-//! tokio's own tests of time run on this module, but for the five of 101 that
+//! tokio's own tests of time run on this module, but for the seven of 106 that
 //! [a table](https://github.com/tickwheel/tickwheel/blob/main/docs/TOKIO.md) names with the reason.
 //!
 //! # Granularity, sharing, contention
