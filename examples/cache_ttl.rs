@@ -66,7 +66,7 @@ where
         let until = self.timer.now() + ttl;
         let old = map.get(&key).map(|entry| entry.timer);
         // A write refreshes: if the timer of the old entry can be moved, it is kept.
-        let timer = match old.filter(|old| self.timer.reschedule(*old, until).moved()) {
+        let timer = match old.filter(|old| self.timer.reschedule(*old, until).is_moved()) {
             Some(moved) => moved,
             None => self.timer.schedule(until, key.clone())?,
         };

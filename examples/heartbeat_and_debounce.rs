@@ -8,7 +8,7 @@ const QUIET: Duration = Duration::from_millis(50);
 
 /// Arms the save at the first event of a series, and moves it later at each further one.
 fn event(timer: &mut LocalTimer<&'static str>, armed: &mut Option<Key<&'static str>>, now: Time) {
-    let moved = armed.is_some_and(|key| timer.reschedule(now, key, QUIET).moved());
+    let moved = armed.is_some_and(|key| timer.reschedule(now, key, QUIET).is_moved());
     if !moved {
         *armed = timer.schedule(now, QUIET, "save").ok();
     }
@@ -41,6 +41,6 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         beats.recv()?;
         println!("beat");
     }
-    assert!(timer.cancel(heart).won());
+    assert!(timer.cancel(heart).is_won());
     debounce()
 }

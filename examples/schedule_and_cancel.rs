@@ -9,9 +9,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let timeout = timer.run_after(Duration::from_secs(5), || println!("the request timed out"))?;
     // The answer came: from here on the timeout cannot fire.
-    assert!(timer.cancel(timeout).won());
+    assert!(timer.cancel(timeout).is_won());
     assert!(
-        !timer.cancel(timeout).won(),
+        !timer.cancel(timeout).is_won(),
         "only one of cancel and fire wins, and only once"
     );
 

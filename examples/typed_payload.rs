@@ -27,7 +27,11 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     timer.schedule(Duration::from_millis(10), Alarm::Retry { request: 1 })?;
 
     // Data came on the connection: its deadline moves out, which costs a few stores.
-    assert!(timer.reschedule(idle, Duration::from_millis(500)).moved());
+    assert!(
+        timer
+            .reschedule(idle, Duration::from_millis(500))
+            .is_moved()
+    );
 
     for expected in [Alarm::Retry { request: 1 }, close] {
         let (alarm, lateness) = alarms.recv()?;
@@ -35,6 +39,6 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{alarm:?}, {lateness:?} late");
     }
     // The key is stale now. Using it is harmless, whatever has been scheduled since.
-    assert!(!timer.cancel(idle).won());
+    assert!(!timer.cancel(idle).is_won());
     Ok(())
 }

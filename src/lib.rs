@@ -15,7 +15,7 @@
 //! let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
 //!
 //! // The response came: one compare-and-swap, and the closure is handed back.
-//! assert!(timer.cancel(deadline).won());
+//! assert!(timer.cancel(deadline).is_won());
 //!
 //! // `stop` returns every timer that has neither fired nor been cancelled.
 //! timer.run_after(Duration::from_secs(3600), || println!("hourly report"))?;

@@ -267,13 +267,13 @@ fn the_clock_is_read_for_a_delay_and_for_a_point_if_a_tick_is_long() {
         let handle = timer.schedule_handle(HOUR, 1).unwrap();
         assert_eq!(clock.reads(), 1);
         for point in [NOW + HOUR, NOW, NOW - HOUR] {
-            assert!(handle.reschedule(point).moved());
+            assert!(handle.reschedule(point).is_moved());
             assert_eq!(clock.reads(), for_a_point);
         }
         let mut timer = event_loop(tick, clock.clone());
         for point in [NOW - HOUR, NOW, NOW + HOUR] {
             let key = timer.schedule(NOW, point, 1).unwrap();
-            assert!(timer.reschedule(NOW, key, HOUR).moved());
+            assert!(timer.reschedule(NOW, key, HOUR).is_moved());
         }
         assert_eq!(clock.reads(), 0);
     }
@@ -303,7 +303,7 @@ fn an_operator_sees_what_waits_and_how_late_it_is() {
         (0, Duration::ZERO, 2)
     );
     let key = timer.schedule(2 * HOUR, 6).unwrap();
-    assert!(timer.reschedule(key, HOUR).moved());
+    assert!(timer.reschedule(key, HOUR).is_moved());
     assert_eq!(
         timer.stats().inbox(),
         2,

@@ -35,7 +35,7 @@ fn main() {
             .expect("there is room");
     }
     criterion.bench_function("Timer/pair by key", |bencher| {
-        bencher.iter(|| timer.cancel(black_box(schedule())).won());
+        bencher.iter(|| timer.cancel(black_box(schedule())).is_won());
     });
     criterion.bench_function("Timer/pair by handle", |bencher| {
         bencher.iter(|| {
@@ -43,14 +43,14 @@ fn main() {
                 .schedule_handle(DELAY, 17)
                 .expect("there is room")
                 .cancel()
-                .won()
+                .is_won()
         });
     });
     let (key, mut delay) = (schedule(), DELAY);
     criterion.bench_function("Timer/reschedule, later", |bencher| {
         bencher.iter(|| {
             delay += Duration::from_micros(1);
-            timer.reschedule(key, delay).moved()
+            timer.reschedule(key, delay).is_moved()
         });
     });
     criterion.bench_function("one thread/LocalTimer pair", |bencher| {
@@ -58,7 +58,7 @@ fn main() {
             let key = local
                 .schedule(Time::ZERO, DELAY, 17)
                 .expect("there is room");
-            local.cancel(black_box(key)).won()
+            local.cancel(black_box(key)).is_won()
         });
     });
     criterion.bench_function("one thread/EventLoopTimer pair", |bencher| {
@@ -66,7 +66,7 @@ fn main() {
             let key = looped
                 .schedule(Time::ZERO, DELAY, 17)
                 .expect("there is room");
-            looped.cancel(black_box(key)).won()
+            looped.cancel(black_box(key)).is_won()
         });
     });
     criterion.final_summary();

@@ -45,20 +45,25 @@ const WAYS: [(&str, fn()); 8] = [
     // Typed payloads and owned handles.
     ("handles", || {
         let timer = typed(builder());
-        in_turn(|turn| turn.pairs(|| timer.schedule_handle(DELAY, 17), |it| it.cancel().won()));
+        in_turn(|turn| {
+            turn.pairs(
+                || timer.schedule_handle(DELAY, 17),
+                |it| it.cancel().is_won(),
+            )
+        });
     }),
     // Closures and owned handles, as on the README's first page.
     ("first-page", || {
         let timer = builder().build().expect("the settings are valid");
         let schedule = || timer.run_after_handle(DELAY, || _ = black_box(17));
-        in_turn(|turn| turn.pairs(schedule, |it| it.cancel().won()));
+        in_turn(|turn| turn.pairs(schedule, |it| it.cancel().is_won()));
     }),
     // A submitter per thread.
     ("submitter", || {
         let timer = typed(builder());
         in_turn(|turn| {
             let own = timer.submitter();
-            turn.pairs(|| own.schedule(DELAY, 17), |it| own.cancel(it).won());
+            turn.pairs(|| own.schedule(DELAY, 17), |it| own.cancel(it).is_won());
         });
     }),
     // Remotes of an event loop's timer.
@@ -68,7 +73,12 @@ const WAYS: [(&str, fn()); 8] = [
             .build_with_waker(|| ())
             .expect("the settings are valid");
         let remote = owner.remote();
-        in_turn(|turn| turn.pairs(|| remote.schedule(DELAY, 17), |it| remote.cancel(it).won()));
+        in_turn(|turn| {
+            turn.pairs(
+                || remote.schedule(DELAY, 17),
+                |it| remote.cancel(it).is_won(),
+            )
+        });
     }),
     // A future that sleeps: made, polled once, dropped.
     ("sleep", || {
@@ -201,7 +211,7 @@ fn typed(builder: Builder) -> Timer<u64> {
 
 fn keys(builder: Builder) {
     let timer = typed(builder);
-    in_turn(|turn| turn.pairs(|| timer.schedule(DELAY, 17), |it| timer.cancel(it).won()));
+    in_turn(|turn| turn.pairs(|| timer.schedule(DELAY, 17), |it| timer.cancel(it).is_won()));
 }
 
 /// Two threads at the same work, step by step: each warms up, then each is looked at.

@@ -29,7 +29,7 @@ const WALKS: [(&str, Walk); 6] = [
     ("schedule", |timer, _| _ = walked(|| timer.schedule(MS, 2))),
     ("cancel", |timer, _| {
         let key = timer.schedule(MS, 2).expect("there is room");
-        assert!(walked(|| timer.cancel(key)).won());
+        assert!(walked(|| timer.cancel(key)).is_won());
     }),
     // One timer fires.
     ("turn", |timer, clock| {
@@ -80,7 +80,7 @@ fn main() -> Result<(), Failure> {
         let timer = builder.build_with(|expired: Expired<u64>| _ = black_box(expired.payload))?;
         // Once before, so that what happens only the first time does not count.
         let key = timer.schedule(MS, 1)?;
-        assert!(timer.cancel(key).won());
+        assert!(timer.cancel(key).is_won());
         timer.schedule(MS, 1)?;
         clock.advance(2 * MS);
         assert_eq!(timer.turn(), Ok(1));

@@ -23,7 +23,7 @@ fn engine() -> Timer<u32> {
             timer.schedule(delay, id).expect("there is room")
         })
         .collect();
-    assert!(keys[90..].iter().all(|key| timer.cancel(*key).won()));
+    assert!(keys[90..].iter().all(|key| timer.cancel(*key).is_won()));
     clock.advance(Duration::from_millis(13));
     while timer.turn().expect("it is driven by hand") > 0 {}
     timer
@@ -112,14 +112,14 @@ fn reports_come_by_themselves_until_they_are_cancelled() {
         assert_eq!(cancelled(), Some(10.0), "at once");
         let cancel = || {
             let key = watched.schedule(second, 0).expect("there is room");
-            assert!(watched.cancel(key).won());
+            assert!(watched.cancel(key).is_won());
         };
         cancel();
         clock.advance(9 * second);
         assert_eq!(cancelled(), Some(10.0));
         clock.advance(second);
         assert_eq!(cancelled(), Some(11.0));
-        assert!(on.cancel(key).won());
+        assert!(on.cancel(key).is_won());
         cancel();
         clock.advance(60 * second);
         assert_eq!(cancelled(), Some(11.0));

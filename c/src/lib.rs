@@ -458,7 +458,7 @@ impl From<WaitError> for tw_error {
 
 /// Returns the answer of a move.
 fn moved(answer: Reschedule) -> Result<(), tw_error> {
-    answer.moved().then_some(()).ok_or(tw_error::Gone)
+    answer.is_moved().then_some(()).ok_or(tw_error::Gone)
 }
 
 impl From<StopError> for tw_error {

@@ -149,7 +149,7 @@ fn schedule(timer: &Timer<()>, clock: &ManualClock, fired: &AtomicUsize, delay: 
     );
     assert_eq!(fired.load(Ordering::SeqCst) - before, usize::from(ever));
     assert_eq!(
-        (timeout.is_expired(), timeout.cancel().won()),
+        (timeout.is_fired(), timeout.cancel().is_won()),
         (ever, !ever)
     );
 }

@@ -210,7 +210,7 @@ impl<P: Payload> Driver<P> {
             return false;
         }
         let admitted = match flight.grip.handle() {
-            Some(handle) => handle.is_expired() && !handle.is_pending(),
+            Some(handle) => handle.is_fired() && !handle.is_pending(),
             None => !self.timer.is_pending(flight.grip.key()),
         };
         if !admitted {

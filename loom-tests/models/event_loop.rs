@@ -153,10 +153,10 @@ fn the_last_remote_cancels_and_goes_or_cancel() {
 fn a_remote_moves_what_the_loop_moved_alone() {
     explore_loop(|mut it| {
         let key = it.timer.schedule(Time::ZERO, 2 * SOON, 7).unwrap();
-        assert!(it.timer.reschedule(Time::ZERO, key, 9 * SOON).moved());
+        assert!(it.timer.reschedule(Time::ZERO, key, 9 * SOON).is_moved());
         let asleep = it.timer.poll_timeout(Time::ZERO);
         assert_eq!(asleep, Some(2 * SOON), "the entry stays");
-        let moving = it.spawn(move |remote| remote.reschedule(key, SOON).moved());
+        let moving = it.spawn(move |remote| remote.reschedule(key, SOON).is_moved());
         let asleep = it.timer.poll_timeout(Time::ZERO);
         assert!(moving.join().unwrap());
         it.assert_woken(asleep, SOON);
@@ -178,12 +178,12 @@ fn a_remote_is_made_in_a_handler() {
             assert_eq!(expired.key, due);
             let gone = timer.schedule(Time::ZERO, SOON, 8).unwrap();
             assert_eq!(timer.cancel(gone).into_payload(), Some(8));
-            assert!(timer.reschedule(Time::ZERO, key, 2 * SOON).moved());
+            assert!(timer.reschedule(Time::ZERO, key, 2 * SOON).is_moved());
             references::add();
             let remote = timer.remote();
             cancelling = Some(spawn(move || {
                 let payload = remote.cancel(key).into_payload();
-                assert!(!remote.cancel(gone).won());
+                assert!(!remote.cancel(gone).is_won());
                 drop(remote);
                 references::remove();
                 payload
@@ -215,7 +215,7 @@ fn a_remote_is_made_during_a_periodic_call() {
                 payload
             }));
             // It is not a timer that fires once.
-            assert!(timer.reschedule(Time::ZERO, key, 2 * SOON).moved() || !timer.is_pending(key));
+            assert!(timer.reschedule(Time::ZERO, key, 2 * SOON).is_moved() || !timer.is_pending(key));
         });
         assert_eq!(cancelling.unwrap().join().unwrap(), Some(7));
         assert_eq!((it.timer.pending(), it.timer.is_pending(key)), (0, false));

@@ -32,10 +32,10 @@ use std::time::Duration;
 /// let (timer, minute) = (Timer::new()?, Duration::from_secs(60));
 /// let deadline = timer.run_after_handle(minute, || println!("too slow"))?;
 /// assert!(deadline.is_pending() && timer.is_pending(deadline.key()));
-/// assert!(deadline.reschedule(2 * minute).moved());
+/// assert!(deadline.reschedule(2 * minute).is_moved());
 /// assert!(deadline.deadline() > timer.now() + minute);
-/// assert!(deadline.cancel().won());
-/// assert!(deadline.is_cancelled() && !deadline.is_expired());
+/// assert!(deadline.cancel().is_won());
+/// assert!(deadline.is_cancelled() && !deadline.is_fired());
 /// assert_eq!(deadline.state(), TimerState::Cancelled);
 ///
 /// let key = timer.run_after_handle(minute, || println!("a minute later"))?.detach(); // stays armed
@@ -125,7 +125,7 @@ impl<T> TimerHandle<T> {
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
-        self.on_shard(Cancel::Lost, |producer, index| {
+        self.on_shard(Cancel::Gone, |producer, index| {
             Cancel::from_payload(producer.cancel_held(index))
         })
     }
@@ -175,7 +175,7 @@ impl<T> TimerHandle<T> {
 
     /// Returns whether the timer has fired (its handler may still be running).
     #[must_use]
-    pub fn is_expired(&self) -> bool {
+    pub fn is_fired(&self) -> bool {
         self.state() == TimerState::Fired
     }
 

@@ -339,7 +339,7 @@ mod tests {
             assert!(scheduled(&a).contains(&8), "all on the thread's home");
             assert_eq!(scheduled(&b), [4, 4], "spread");
             for (timer, other, number, key) in keys {
-                assert!(!other.cancel(key).won(), "a key of another engine");
+                assert!(!other.cancel(key).is_won(), "a key of another engine");
                 assert_eq!(timer.cancel(key).into_payload(), Some(number));
             }
             let handle = a.schedule_handle(HOUR, 9).unwrap();
@@ -359,7 +359,7 @@ mod tests {
         let schedule = || timer.schedule(HOUR, 1).unwrap();
         let key = std::thread::scope(|scope| scope.spawn(schedule).join().unwrap());
         assert_ne!(key.shard(), home);
-        assert!(timer.cancel(key).won());
+        assert!(timer.cancel(key).is_won());
         timer.schedule(HOUR, 2).unwrap();
         assert_eq!(scheduled(&timer)[home], 2);
     }

@@ -25,8 +25,8 @@ use crate::types::{Cancel, Key, Reschedule, ScheduleError};
 /// let keys: Result<Vec<_>, _> =
 ///     (0..100).map(|id| submitter.schedule(Duration::from_secs(30), id)).collect();
 /// for key in keys? {
-///     assert!(submitter.reschedule(key, Duration::from_secs(60)).moved());
-///     assert!(submitter.cancel(key).won());
+///     assert!(submitter.reschedule(key, Duration::from_secs(60)).is_moved());
+///     assert!(submitter.cancel(key).is_won());
 /// }
 /// // Many at once: the clock is read once.
 /// let now = timer.now();

@@ -37,12 +37,12 @@ use std::time::Duration;
 ///
 /// timer.schedule(minute, 17)?;
 /// let key = timer.schedule(minute, 18)?; // its name, 12 bytes
-/// assert!(timer.reschedule(key, 2 * minute).moved());
+/// assert!(timer.reschedule(key, 2 * minute).is_moved());
 /// assert!(timer.is_pending(key) && timer.deadline(key) > Some(timer.now() + minute));
 /// assert_eq!(timer.cancel(key).into_payload(), Some(18));
 ///
 /// let beat = timer.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip), 19)?;
-/// assert!(timer.cancel(beat).won());
+/// assert!(timer.cancel(beat).is_won());
 /// assert_eq!(timer.stop()?.len(), 1); // 17
 /// # Ok(()) }
 /// ```
@@ -98,7 +98,7 @@ impl Timer<TimerTask> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = tickwheel::Timer::new()?;
     /// let deadline = timer.run_after(Duration::from_secs(5), || println!("request timed out"))?;
-    /// assert!(timer.cancel(deadline).won());
+    /// assert!(timer.cancel(deadline).is_won());
     /// # Ok(()) }
     /// ```
     ///
@@ -123,7 +123,7 @@ impl Timer<TimerTask> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = tickwheel::Timer::new()?;
     /// let deadline = timer.run_after_handle(Duration::from_secs(5), || println!("request timed out"))?;
-    /// assert!(deadline.cancel().won() && deadline.is_cancelled());
+    /// assert!(deadline.cancel().is_won() && deadline.is_cancelled());
     /// # Ok(()) }
     /// ```
     ///
@@ -158,7 +158,7 @@ impl Timer<TimerTask> {
     ///     beats += 1;
     ///     println!("beat {beats}");
     /// })?;
-    /// assert!(timer.cancel(key).won());
+    /// assert!(timer.cancel(key).is_won());
     /// # Ok(()) }
     /// ```
     ///
@@ -252,11 +252,11 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
     ///
-    /// A stale key answers [`Cancel::Lost`]. From any thread; one compare-and-swap.
+    /// A stale key answers [`Cancel::Gone`]. From any thread; one compare-and-swap.
     #[inline]
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
         let cancel = |producer: Producer<'_, T>| Cancel::from_payload(producer.cancel(key));
-        self.inner.on_shard(key.shard(), Cancel::Lost, cancel)
+        self.inner.on_shard(key.shard(), Cancel::Gone, cancel)
     }
 
     /// Waits until the handler of the timer that `key` names has returned, for `limit` at most (`Duration::MAX` means for
@@ -280,7 +280,7 @@ impl<T: Send + 'static> Timer<T> {
     /// let connection = Arc::new("connection 17");
     /// let held = Arc::clone(&connection);
     /// let key = timer.run_after(Duration::ZERO, move || println!("{held} was idle"))?;
-    /// if !timer.cancel(key).won() {
+    /// if !timer.cancel(key).is_won() {
     ///     timer.wait_for_handler(key, Duration::from_secs(5))?;
     /// }
     /// assert_eq!(Arc::strong_count(&connection), 1); // whoever won

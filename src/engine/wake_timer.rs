@@ -237,7 +237,7 @@ impl WakeTimer {
         // No clock is read for a deadline that is pushed out.
         if when.is_now() || nominal < before && nominal.has_passed(self.now()) {
             self.stage = Stage::Elapsed;
-        } else if self.engine.reschedule(key, tick).moved() {
+        } else if self.engine.reschedule(key, tick).is_moved() {
             return nominal;
         } else {
             // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// let minute = Duration::from_secs(60);
 /// let other = std::thread::spawn(move || {
 ///     let key = remote.schedule(minute, 17)?;
-///     assert!(remote.reschedule(key, 2 * minute).moved());
+///     assert!(remote.reschedule(key, 2 * minute).is_moved());
 ///     assert!(remote.is_pending(key) && remote.deadline(key) > Some(remote.now() + minute));
 ///     assert_eq!(remote.cancel(key).into_payload(), Some(17));
 ///
@@ -118,7 +118,7 @@ impl<T: Send + 'static> Remote<T> {
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
         if !self.shard.owns(key) {
-            return Cancel::Lost;
+            return Cancel::Gone;
         }
         let cancelled = self.shard.with_producer(|producer| producer.cancel(key));
         Cancel::from_payload(cancelled)

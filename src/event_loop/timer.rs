@@ -63,12 +63,12 @@ use std::time::Duration;
 /// let every_second = Period::fixed_rate(second, MissedTicks::Skip);
 /// let beat = timer.schedule_periodic(now, second, every_second, "beat")?;
 /// timer.remote().schedule(3 * second, "from another thread")?;
-/// assert!(timer.reschedule(now, idle, 2 * second).moved());
+/// assert!(timer.reschedule(now, idle, 2 * second).is_moved());
 /// assert_eq!(timer.deadline(idle), Some(now + 2 * second));
 /// assert!(timer.next_deadline() <= Some(now + second) && timer.poll_timeout_ms(now) <= 1000);
 ///
 /// let now = clock.advance(second);
-/// timer.poll_with(now, |timer, beat| assert!(timer.cancel(beat.key).won())); // after one call
+/// timer.poll_with(now, |timer, beat| assert!(timer.cancel(beat.key).is_won())); // after one call
 /// assert!(!timer.is_pending(beat) && timer.pending() == 2);
 /// for late in timer.expired(clock.advance(second + timer.tick())) {
 ///     assert_eq!((late.payload, late.lateness), ("idle", Duration::from_millis(1)));
@@ -485,7 +485,7 @@ impl EventLoopTimer<TimerTask> {
     ///     assert_eq!(timer.poll(clock.now(), |expired| expired.payload.run()).fired, 1);
     ///     clock.advance(second);
     /// }
-    /// assert!(timer.cancel(beat).won());
+    /// assert!(timer.cancel(beat).is_won());
     /// # Ok(()) }
     /// ```
     ///

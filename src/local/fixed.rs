@@ -32,7 +32,7 @@ use core::time::Duration;
 /// let first = idle.schedule(seconds(0), "first connection")?;
 /// let second = idle.schedule(seconds(5), "second connection")?;
 ///
-/// assert!(idle.reschedule(seconds(10), first).moved()); // it has sent something
+/// assert!(idle.reschedule(seconds(10), first).is_moved()); // it has sent something
 /// assert_eq!(idle.next_deadline(), Some(seconds(35)));
 /// assert_eq!(idle.cancel(second).into_payload(), Some("second connection")); // closed
 /// assert_eq!(idle.next_deadline(), Some(seconds(40)));
@@ -167,7 +167,7 @@ impl<T> FixedTimer<T> {
     #[inline]
     pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         let Some(payload) = self.table.end(key, Phase::Cancelled) else {
-            return Cancel::Lost;
+            return Cancel::Gone;
         };
         self.queue.remove(key.index());
         Cancel::Won(payload)

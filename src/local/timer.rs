@@ -34,7 +34,7 @@ use core::time::Duration;
 /// assert_eq!(timer.next_deadline(), Some(ms(100)));
 ///
 /// // Something was read: the idle timeout moves out, which moves nothing in the wheel.
-/// assert!(timer.reschedule(ms(80), idle, Duration::from_millis(100)).moved());
+/// assert!(timer.reschedule(ms(80), idle, Duration::from_millis(100)).is_moved());
 /// // The response came: the payload is handed back.
 /// assert_eq!(timer.cancel(request).into_payload(), Some("request"));
 ///
@@ -190,7 +190,7 @@ impl<T> LocalTimer<T> {
     ///     let polled = timer.poll_with(now, |timer, expired| {
     ///         beats += 1;
     ///         if expired.deadline == Time::ZERO + second * 60 {
-    ///             assert!(timer.cancel(expired.key).won());
+    ///             assert!(timer.cancel(expired.key).is_won());
     ///         }
     ///     });
     ///     assert!(!polled.more);
@@ -256,7 +256,7 @@ impl<T> LocalTimer<T> {
     #[inline]
     pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         let Some(payload) = self.table.end(key, Phase::Cancelled) else {
-            return Cancel::Lost;
+            return Cancel::Gone;
         };
         self.count_zombie();
         Cancel::Won(payload)

@@ -25,7 +25,7 @@ use std::time::Duration;
 ///     .clock(BootClock::new())
 ///     .build_with(|expired: Expired<u64>| println!("lease {} has run out", expired.payload))?;
 /// let lease = leases.schedule(Duration::from_secs(3600), 17)?;
-/// assert!(leases.cancel(lease).won());
+/// assert!(leases.cancel(lease).is_won());
 /// println!("a suspended machine's time counts: {}", BootClock::counts_suspended_time());
 /// # Ok(()) }
 /// ```

@@ -89,7 +89,7 @@ impl Period {
     /// let watchdog = timer.schedule_periodic(Time::ZERO, at(5), Period::NEVER, "silence")?;
     /// assert_eq!(timer.poll(at(5), |expired| assert_eq!(expired.payload, "silence")).fired, 1);
     /// assert!(timer.is_pending(watchdog) && timer.next_deadline().is_none());
-    /// assert!(timer.reschedule(at(6), watchdog, Duration::from_secs(5)).moved());
+    /// assert!(timer.reschedule(at(6), watchdog, Duration::from_secs(5)).is_moved());
     /// assert_eq!(timer.poll(at(11), |_| ()).fired, 1);
     /// # Ok(()) }
     /// ```

@@ -1,11 +1,11 @@
 //! The answers to cancel and reschedule.
 
-/// The answer to a cancellation: who won, and the payload if it was you.
+/// The answer to a cancellation: whether this call ended the timer, and the payload if it did.
 ///
-/// Exactly one of cancel, fire and stop ends a timer. `Lost` means that another one did, or that the
+/// Exactly one of cancel, fire and stop ends a timer. `Gone` means that another one did, or that the
 /// key is stale.
 ///
-/// Who does not care drops the answer, and with it the payload.
+/// Dropping the answer drops the payload.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,10 +16,10 @@
 /// let key = timer.schedule(Time::ZERO, Duration::from_secs(5), "request 17")?;
 /// match timer.cancel(key) {
 ///     Cancel::Won(request) => println!("{request} was answered in time"),
-///     Cancel::Lost => println!("too late"),
+///     Cancel::Gone => println!("too late"),
 /// }
-/// // Or by a question. A second cancel loses.
-/// assert!(!timer.cancel(key).won());
+/// // Or by a question. A second cancel finds it gone.
+/// assert!(!timer.cancel(key).is_won());
 /// assert_eq!(timer.cancel(key).into_payload(), None);
 /// # Ok(()) }
 /// ```
@@ -28,19 +28,19 @@ pub enum Cancel<T> {
     /// The timer will not fire; its payload is yours.
     Won(T),
     /// The timer had ended already.
-    Lost,
+    Gone,
 }
 
 impl<T> Cancel<T> {
     #[cfg(feature = "threads")]
     #[inline]
     pub(crate) fn from_payload(payload: Option<T>) -> Self {
-        payload.map_or(Self::Lost, Self::Won)
+        payload.map_or(Self::Gone, Self::Won)
     }
 
     /// Returns whether this call cancelled the timer.
     #[must_use]
-    pub fn won(&self) -> bool {
+    pub fn is_won(&self) -> bool {
         matches!(self, Self::Won(_))
     }
 
@@ -48,7 +48,7 @@ impl<T> Cancel<T> {
     pub fn into_payload(self) -> Option<T> {
         match self {
             Self::Won(payload) => Some(payload),
-            Self::Lost => None,
+            Self::Gone => None,
         }
     }
 }
@@ -63,7 +63,7 @@ impl<T> Cancel<T> {
 /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
 /// let idle = timer.schedule(Time::ZERO, Duration::from_secs(30), "connection 17")?;
 /// let now = Time::ZERO + Duration::from_secs(10); // data came
-/// assert!(timer.reschedule(now, idle, Duration::from_secs(30)).moved());
+/// assert!(timer.reschedule(now, idle, Duration::from_secs(30)).is_moved());
 /// timer.cancel(idle);
 /// assert_eq!(timer.reschedule(now, idle, Duration::from_secs(30)), Reschedule::Gone);
 /// # Ok(()) }
@@ -88,7 +88,7 @@ impl Reschedule {
 
     /// Returns whether the timer has the new deadline.
     #[must_use]
-    pub fn moved(self) -> bool {
+    pub fn is_moved(self) -> bool {
         self == Self::Moved
     }
 }

@@ -164,7 +164,7 @@ error_texts! { TurnError
 /// let (timer, second) = (Timer::new()?, Duration::from_secs(1));
 /// let key = timer.run_after(60 * second, || ())?;
 /// assert_eq!(timer.wait_for_handler(key, second), Err(WaitError::Pending));
-/// assert!(timer.cancel(key).won());
+/// assert!(timer.cancel(key).is_won());
 /// assert_eq!(timer.wait_for_handler(key, second), Ok(()));
 /// # Ok(()) }
 /// ```

@@ -14,8 +14,8 @@ fn a_handler_may_drop_its_own_timer() {
         let timer = reflexive(at.builder(), move |timer: &Timer<u64>, expired| {
             let own = mine.lock().unwrap().pop().unwrap();
             assert_eq!(own.key(), expired.key);
-            assert!(own.is_expired() && !own.cancel().won());
-            assert!(!timer.cancel(expired.key).won());
+            assert!(own.is_fired() && !own.cancel().is_won());
+            assert!(!timer.cancel(expired.key).is_won());
             drop(own);
             log.push(expired);
         });

@@ -159,7 +159,7 @@ fn kafka_adding_again_moves_the_task_and_counts_it_once() {
     timer.schedule(ms(200), 2).unwrap();
     timer.turn().unwrap();
     for delay in [50, 300, 20, 500, 150, 400] {
-        assert!(timer.reschedule(key, ms(delay)).moved());
+        assert!(timer.reschedule(key, ms(delay)).is_moved());
         timer.turn().unwrap();
         assert_eq!(timer.pending(), 2, "a moved task is counted once");
     }
@@ -193,7 +193,7 @@ fn kafka_cancelling_empties() {
     let keys: Vec<_> = (0..100)
         .map(|id| timer.schedule(ms(id * id), id).unwrap())
         .collect();
-    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    assert!(keys.into_iter().all(|key| timer.cancel(key).is_won()));
     assert_eq!(timer.pending(), 0);
     clock.advance(HOUR);
     assert_eq!(timer.turn(), Ok(0));

@@ -187,8 +187,8 @@ fn a_stale_key_is_harmless_after_its_memory_is_used_again() {
             let key = timer.schedule(ms(1), id).unwrap();
             for stale in &stale {
                 assert_ne!(key, *stale);
-                assert!(!timer.cancel(*stale).won() && !timer.is_pending(*stale));
-                assert!(!timer.reschedule(*stale, HOUR).moved());
+                assert!(!timer.cancel(*stale).is_won() && !timer.is_pending(*stale));
+                assert!(!timer.reschedule(*stale, HOUR).is_moved());
             }
             if id % 2 == 0 {
                 assert_eq!(timer.cancel(key).into_payload(), Some(id));
@@ -214,7 +214,7 @@ fn cancelled_five_minute_timeouts_do_not_pile_up() {
                 open.push_back(timer.schedule(secs(300), id).unwrap());
             }
             while open.len() > 2_000 {
-                assert!(timer.cancel(open.pop_front().unwrap()).won());
+                assert!(timer.cancel(open.pop_front().unwrap()).is_won());
             }
             // A timer that fires makes the owner read its inbox, so the others do reach the wheel.
             timer.schedule(Duration::ZERO, 0).unwrap();

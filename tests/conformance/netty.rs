@@ -120,16 +120,16 @@ fn netty_stop_returns_what_neither_fired_nor_was_cancelled_and_cancels_it() {
         .map(|id| timer.schedule_handle(secs(id), id).unwrap())
         .collect();
     at.advance(&timer, secs(1));
-    assert!(timeouts[5].cancel().won());
+    assert!(timeouts[5].cancel().is_won());
     assert_eq!((fired.ids(), timer.pending()), (vec![0, 1], 6));
     let returned = set_of(timer.stop().unwrap().iter().map(|unfired| unfired.payload));
     assert_eq!(returned, set_of([2, 3, 4, 6, 7, 8]), "with their payloads");
     assert!(
         timeouts[2..]
             .iter()
-            .all(|t| t.is_cancelled() && !t.is_expired())
+            .all(|t| t.is_cancelled() && !t.is_fired())
     );
-    assert!(timeouts[2..].iter().all(|t| !t.cancel().won()));
+    assert!(timeouts[2..].iter().all(|t| !t.cancel().is_won()));
     assert!(
         timer.stop().unwrap().is_empty(),
         "a second stop returns nothing"

@@ -77,7 +77,7 @@ fn zombies() -> Vec<Row> {
             .collect();
         read_inbox(&timer);
         for key in &keys[..cancelled] {
-            assert!(timer.cancel(*key).won());
+            assert!(timer.cancel(*key).is_won());
         }
         timer
     };
@@ -155,7 +155,7 @@ fn sums() -> Vec<Row> {
     let unread = timer.stats().inbox();
     at.advance(&timer, ms(1));
     let keys = [4; 6].map(|id| timer.schedule(HOUR, id).unwrap());
-    assert!(keys[..4].iter().all(|key| timer.cancel(*key).won()));
+    assert!(keys[..4].iter().all(|key| timer.cancel(*key).is_won()));
     timer.stop().unwrap();
     let stats = timer.stats();
     vec![

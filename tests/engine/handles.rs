@@ -60,7 +60,7 @@ fn the_next_build_or_retirement_frees_an_engine_without_handles() {
         drop(first);
         collect();
         assert_eq!((probe.alive(), last.state()), (1, TimerState::Returned));
-        assert!(!last.cancel().won());
+        assert!(!last.cancel().is_won());
         // By a thread that knows nothing else of the engine.
         std::thread::spawn(move || drop(last)).join().unwrap();
         let built = by_a_build.then(|| by_hand(&Probe::new()));
@@ -183,7 +183,7 @@ fn a_handler_is_lent_the_timer_and_does_not_keep_the_engine() {
     let handler = move |timer: &Timer<u64>, expired: Expired<u64>| {
         if expired.payload < 3 {
             let next = timer.schedule_handle(ms(1), expired.payload + 1).unwrap();
-            assert!(timer.reschedule(next.key(), ms(2)).moved());
+            assert!(timer.reschedule(next.key(), ms(2)).is_moved());
             let unwanted = timer.schedule(ms(1), 99).unwrap();
             assert_eq!(timer.cancel(unwanted).into_payload(), Some(99));
         }
@@ -254,7 +254,7 @@ fn a_guard_cancels_when_it_is_dropped_and_not_when_it_is_given_up() {
     assert_eq!(timeout.state(), TimerState::Pending);
     let key = timeout.detach();
     assert_eq!(timer.pending(), 1);
-    assert!(timer.cancel(key).won());
+    assert!(timer.cancel(key).is_won());
 }
 
 #[test]

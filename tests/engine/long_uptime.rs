@@ -109,7 +109,7 @@ impl Simulation {
     fn move_by(&mut self, id: u64, delay: u64) {
         let entry = self.pending.get_mut(&id).expect("pending by the books");
         assert!(
-            self.timer.reschedule(entry.key, ms(delay)).moved(),
+            self.timer.reschedule(entry.key, ms(delay)).is_moved(),
             "pending by the books"
         );
         assert!(self.due.remove(&(entry.due, id)));

@@ -72,7 +72,7 @@ fn insert_all(at: &Setup, timer: &Timer<u64>) {
 fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
     each_recording(|at, timer, _fired| {
         for id in 0..10_000 {
-            assert!(timer.schedule_handle(HOUR, id).unwrap().cancel().won());
+            assert!(timer.schedule_handle(HOUR, id).unwrap().cancel().is_won());
         }
         insert_all(at, &timer);
         let shard = &timer.stats().shards[0];
@@ -92,7 +92,10 @@ fn moving_a_deadline_again_and_again_holds_no_more_entries() {
             .collect();
         for round in 0..2_000 {
             let delay = if round % 2 == 0 { 2 * HOUR } else { HOUR / 2 };
-            assert!(keys.iter().all(|key| timer.reschedule(*key, delay).moved()));
+            assert!(
+                keys.iter()
+                    .all(|key| timer.reschedule(*key, delay).is_moved())
+            );
             if round % 100 == 0 {
                 insert_all(at, &timer);
                 let entries = timer.stats().shards[0].entries;
@@ -165,11 +168,11 @@ fn due_timers_go_before_housekeeping() {
         insert_all(at, &timer);
         // Fewer than it takes to call the owner about zombies, then the rest and the deadline at once.
         let (first, last) = doomed.split_at(60_000);
-        assert!(first.iter().all(|key| timer.cancel(*key).won()));
+        assert!(first.iter().all(|key| timer.cancel(*key).is_won()));
         at.wait_idle(&timer);
         let left = timer.stats().shards[0].entries;
         if at.drive == tickwheel::Drive::Manual {
-            assert!(last.iter().all(|key| timer.cancel(*key).won()));
+            assert!(last.iter().all(|key| timer.cancel(*key).is_won()));
         }
         at.advance(&timer, ms(1));
         assert_eq!(
@@ -192,11 +195,15 @@ fn the_counters_of_all_shards_add_up() {
         let keys: Vec<Key<u64>> = (0..3000)
             .map(|id| timer.schedule(ms(id), id).unwrap())
             .collect();
-        assert!(keys[2000..2600].iter().all(|key| timer.cancel(*key).won()));
+        assert!(
+            keys[2000..2600]
+                .iter()
+                .all(|key| timer.cancel(*key).is_won())
+        );
         assert!(
             keys[2600..2660]
                 .iter()
-                .all(|key| timer.reschedule(*key, HOUR).moved())
+                .all(|key| timer.reschedule(*key, HOUR).is_moved())
         );
         at.advance(&timer, ms(999));
         let stats = timer.stats();
@@ -355,7 +362,7 @@ fn every_entry_that_dies_is_counted_once() {
             .collect();
         let cancel_each = |nth: usize| {
             let doomed = keys.iter().skip(nth).step_by(4);
-            assert!(doomed.fold(true, |won, key| won & timer.cancel(*key).won()));
+            assert!(doomed.fold(true, |won, key| won & timer.cancel(*key).is_won()));
         };
         cancel_each(0);
         insert_all(&at, &timer);

@@ -547,7 +547,7 @@ fn clones_that_panic_hold_up_nobody() {
     assert!(timer.is_pending(key) && !timer.is_pending(other));
     clock.advance(ms(1));
     assert_eq!((timer.turn(), timer.stats().panics()), (Ok(0), 2));
-    assert!(timer.cancel(key).won());
+    assert!(timer.cancel(key).is_won());
 }
 
 /// Its copies are made under a lock of the user's.
@@ -575,11 +575,11 @@ fn copies_under_a_users_lock_do_not_meet_a_lock_of_the_timers() {
         for _ in 0..20 {
             let _held = users.lock().unwrap();
             assert!(timer.is_pending(key));
-            assert!(timer.reschedule(key, Duration::ZERO).moved());
+            assert!(timer.reschedule(key, Duration::ZERO).is_moved());
             std::thread::yield_now();
         }
         let _held = users.lock().unwrap();
-        assert!(timer.cancel(key).won());
+        assert!(timer.cancel(key).is_won());
     }
     assert!(timer.stop().unwrap().is_empty());
 }
@@ -597,7 +597,7 @@ impl Clock for Cancelling {
     fn now(&self) -> Time {
         if let Some((timer, key)) = self.victim.get() {
             if self.readings_left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                let won = timer.upgrade().unwrap().cancel(*key).won();
+                let won = timer.upgrade().unwrap().cancel(*key).is_won();
                 self.won.store(won, Ordering::SeqCst);
             }
         }
@@ -661,7 +661,7 @@ struct Victim {
 impl Wake for Victim {
     fn wake(self: Arc<Self>) {
         let (timer, key) = self.timer.get().unwrap();
-        let won = timer.upgrade().unwrap().cancel(*key).won();
+        let won = timer.upgrade().unwrap().cancel(*key).is_won();
         self.won.fetch_or(won, Ordering::SeqCst);
     }
 }
@@ -721,11 +721,11 @@ impl Clone for Copied {
     fn clone(&self) -> Self {
         match self.1.get() {
             None => {}
-            Some((timer, key, true)) => assert!(timer.cancel(*key).won()),
+            Some((timer, key, true)) => assert!(timer.cancel(*key).is_won()),
             // To its second period and no further.
             Some((timer, key, false)) => {
                 let moved = timer.deadline(*key) == Some(at(10));
-                assert!(!moved || timer.reschedule(*key, at(25)).moved());
+                assert!(!moved || timer.reschedule(*key, at(25)).is_moved());
             }
         }
         Self(true, Arc::clone(&self.1))

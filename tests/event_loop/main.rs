@@ -73,7 +73,7 @@ fn a_timer_that_practically_never_fires_has_no_next_deadline() {
         let key = timer.schedule(Time::ZERO, never, ()).unwrap();
         assert_eq!(timer.next_deadline(), None);
         assert_eq!(timer.poll_timeout(Time::ZERO), None);
-        assert!(timer.cancel(key).won());
+        assert!(timer.cancel(key).is_won());
     }
 }
 
@@ -121,7 +121,7 @@ fn a_mio_loop_loses_nothing(build: fn(Settings, &Registry) -> EventLoopTimer<(u6
                         .schedule(delay, (id, Instant::now() + delay))
                         .unwrap();
                     match id % 4 {
-                        0 if remote.cancel(key).won() => ledger.cancelled(id),
+                        0 if remote.cancel(key).is_won() => ledger.cancelled(id),
                         1 => _ = remote.reschedule(key, delay + Duration::from_millis(3)),
                         _ => {}
                     }
@@ -181,7 +181,7 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
     let before = timer.held_bytes();
     // The last ones filed first, so that most of the sweep's way lies before those that follow.
     let (first, last) = keys.split_at(TIMERS * 2 / 5);
-    assert!(last.iter().all(|key| remote.cancel(*key).won()));
+    assert!(last.iter().all(|key| remote.cancel(*key).is_won()));
     let mut polls = 0;
     while polls < TIMERS / 2 / Budget::new().sweep {
         assert!(
@@ -190,7 +190,7 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
         );
         polls += 1;
     }
-    assert!(first.iter().all(|key| remote.cancel(*key).won()));
+    assert!(first.iter().all(|key| remote.cancel(*key).is_won()));
     while timer.poll(Time::ZERO, |_| ()).more {
         polls += 1;
     }
@@ -222,7 +222,7 @@ fn living_timers_make_no_sweep_and_a_trim_makes_one() {
         .map(|n| timer.schedule(Time::ZERO, HOUR, n).unwrap())
         .collect();
     assert!(!timer.poll(Time::ZERO, |_| ()).more, "all are alive");
-    assert!(keys[ALIVE..].iter().all(|key| timer.cancel(*key).won()));
+    assert!(keys[ALIVE..].iter().all(|key| timer.cancel(*key).is_won()));
     let mut polls = 1;
     while timer.poll(Time::ZERO, |_| ()).more {
         polls += 1;
@@ -248,7 +248,7 @@ fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
             .collect();
         // One poll files them all.
         timer.poll(Time::ZERO, |_| ());
-        assert!(keys.iter().all(|key| remote.cancel(*key).won()));
+        assert!(keys.iter().all(|key| remote.cancel(*key).is_won()));
         held.push(timer.held_bytes());
     }
     // What is pending at most, the constant, and a third more, at 16 bytes each, with the pool's reserve.
@@ -269,7 +269,7 @@ fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
         let idle = timer.held_bytes();
         for n in 0..300_000 {
             let delay = if n % 2 == 0 { near } else { 2 * near };
-            assert!(timer.reschedule(Time::ZERO, key, delay).moved());
+            assert!(timer.reschedule(Time::ZERO, key, delay).is_moved());
         }
         timer.poll(Time::ZERO, |_| panic!("nothing is due"));
         let held = timer.held_bytes();
@@ -291,7 +291,7 @@ fn moves_of_remotes_leave_a_bounded_number_of_entries() {
     for round in 1..20 {
         // Few enough that the loop need not read them before one is due.
         let moved = &keys[round % 2 * keys.len() / 2..][..keys.len() / 2];
-        let move_to = |key: &_| remote.reschedule(*key, HOUR - MS * round as u32).moved();
+        let move_to = |key: &_| remote.reschedule(*key, HOUR - MS * round as u32).is_moved();
         assert!(moved.iter().all(move_to));
         remote.schedule(Duration::ZERO, TIMERS).unwrap();
         assert_eq!(fire_all(&mut timer, now), [TIMERS]);
@@ -316,7 +316,7 @@ fn closures_of_a_loop_and_of_its_remotes_run_in_order() {
     assert_eq!(timer.poll_timeout_ms(Time::ZERO), 2);
     remote.run_after(MS, note(1)).unwrap();
     remote.schedule(3 * MS, note(3).into()).unwrap();
-    assert!(timer.cancel(cancelled).won());
+    assert!(timer.cancel(cancelled).is_won());
     assert_eq!(wakes.load(Ordering::SeqCst), 1);
     assert!(fire_all(&mut timer, Time::ZERO).is_empty());
     for number in 1..=3 {
@@ -342,9 +342,9 @@ fn moves_of_a_loop_and_of_its_remotes_are_counted() {
     let (mut timer, ..) = manual();
     let key = timer.schedule(Time::ZERO, HOUR, 7).unwrap();
     for n in 1..=3 {
-        assert!(timer.reschedule(Time::ZERO, key, n * MS).moved());
+        assert!(timer.reschedule(Time::ZERO, key, n * MS).is_moved());
     }
-    assert!(timer.remote().reschedule(key, HOUR).moved());
+    assert!(timer.remote().reschedule(key, HOUR).is_moved());
     assert_eq!(timer.stats().rescheduled, 4);
 }
 
@@ -358,7 +358,7 @@ fn zombies_that_go_before_they_come_due_are_counted() {
         timer.poll_with(Time::ZERO, |timer, _| {
             for n in 0..MANY {
                 let key = timer.schedule(Time::ZERO, delay, n).unwrap();
-                assert!(timer.cancel(key).won());
+                assert!(timer.cancel(key).is_won());
             }
         });
         let stats = timer.stats();
@@ -381,7 +381,7 @@ fn a_remote_wakes_a_sleep_during_which_a_sweep_has_begun() {
     let mut victims = keys.iter().step_by(2).chain(keys.iter().skip(1).step_by(4));
     while timer.next_deadline() != Some(Time::ZERO) {
         let victim = victims.next().expect("no sweep begins");
-        assert!(timer.cancel(*victim).won());
+        assert!(timer.cancel(*victim).is_won());
     }
     let remote = timer.remote();
     remote.schedule(MS, 1).unwrap();
@@ -435,7 +435,7 @@ fn zombies_are_bounded_when_the_timers_beside_them_have_fired() {
     let mut moves = keys
         .iter()
         .map(|key| timer.reschedule(Time::ZERO, *key, second));
-    assert!(moves.all(|it| it.moved()));
+    assert!(moves.all(|it| it.is_moved()));
     clock.advance(second);
     assert_eq!(fire_all(&mut timer, clock.now()).len() as u64, TIMERS);
     while timer.poll(clock.now(), |_| ()).more {}
@@ -447,7 +447,7 @@ fn zombies_are_bounded_when_the_timers_beside_them_have_fired() {
 fn zombies_that_leave_the_log_beside_a_timer_that_is_due_have_not_come_due() {
     let (mut timer, clock, _) = manual();
     let keys = [0; 300].map(|n| timer.schedule(Time::ZERO, HOUR, n).unwrap());
-    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    assert!(keys.into_iter().all(|key| timer.cancel(key).is_won()));
     timer.schedule(Time::ZERO, 100 * MS, 300).unwrap();
     clock.advance(100 * MS);
     assert_eq!(fire_all(&mut timer, clock.now()), [300]);
@@ -461,7 +461,7 @@ fn zombies_that_are_dropped_while_as_many_timers_come_are_counted() {
     let (mut timer, clock, _) = manual();
     let keys = [0; 5].map(|n| timer.schedule(Time::ZERO, 10 * MS, n).unwrap());
     timer.poll(Time::ZERO, |_| ());
-    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    assert!(keys.into_iter().all(|key| timer.cancel(key).is_won()));
     (0..5).for_each(|n| _ = timer.schedule(Time::ZERO, HOUR, n).unwrap());
     clock.advance(20 * MS);
     timer.poll(clock.now(), |_| ());
@@ -487,7 +487,7 @@ fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
     let keys: Vec<_> = (1..512)
         .map(|n| timer.schedule(timer.now(), far, n).unwrap())
         .collect();
-    assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+    assert!(keys.into_iter().all(|key| timer.cancel(key).is_won()));
     timer.remote().schedule(soon, 512).unwrap();
     clock.advance(2 * soon);
     let now = timer.now();

@@ -79,7 +79,7 @@ fn closures_repeat_on_the_loop_whoever_schedules_them() {
     }
     let expected = [1, 2, 3].map(|n| [("own", n), ("other", n)]);
     assert_eq!(calls.try_iter().collect::<Vec<_>>(), expected.concat());
-    assert!(remote.cancel(own.unwrap()).won() && timer.cancel(other.unwrap()).won());
+    assert!(remote.cancel(own.unwrap()).is_won() && timer.cancel(other.unwrap()).is_won());
     clock.advance(HOUR);
     assert_eq!(timer.poll(clock.now(), |_| ()).fired, 0);
 }

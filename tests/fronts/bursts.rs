@@ -248,16 +248,19 @@ fn timers_in_the_backlog_can_be_cancelled_and_moved() {
         let now = clock.now();
         match payload % 4 {
             0 => {
-                assert_eq!(front.timer.cancel(key).won(), !came);
+                assert_eq!(front.timer.cancel(key).is_won(), !came);
                 cancelled += u64::from(!came);
             }
             1 => {
-                assert_eq!(front.timer.reschedule(now, key, 1000 * MS).moved(), !came);
+                assert_eq!(
+                    front.timer.reschedule(now, key, 1000 * MS).is_moved(),
+                    !came
+                );
                 out += u64::from(!came);
             }
             2 => {
                 for delay in [1000 * MS, Duration::ZERO] {
-                    assert_eq!(front.timer.reschedule(now, key, delay).moved(), !came);
+                    assert_eq!(front.timer.reschedule(now, key, delay).is_moved(), !came);
                 }
                 in_again += u64::from(!came);
             }

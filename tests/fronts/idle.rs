@@ -105,7 +105,7 @@ fn a_sweep_goes_on_in_idle_rounds() {
             assert!(
                 timer
                     .cancel(*victims.next().expect("no poll has swept"))
-                    .won()
+                    .is_won()
             );
             while timer.poll(NOW, |_| panic!("nothing is due")).more {
                 sweeps += 1;
@@ -160,7 +160,11 @@ fn what_is_scheduled_at_the_end_of_a_poll_that_sweeps_fires_in_time() {
         assert!(due.next().is_some());
         // More than a block of the log, some of it dead, so that the sweep makes room in that block.
         let block: Vec<_> = (0..513).map(|id| due.timer().arm(now, HOUR, id)).collect();
-        assert!(block[..30].iter().all(|key| due.timer().cancel(*key).won()));
+        assert!(
+            block[..30]
+                .iter()
+                .all(|key| due.timer().cancel(*key).is_won())
+        );
         assert_eq!(due.by_ref().count() as u64, MANY - 1);
         let soon = due.timer().arm(now, 100 * MS, MANY);
         for id in 0..400 {
@@ -194,7 +198,7 @@ fn what_a_remote_does_after_an_idle_round_is_noticed() {
     }
     let key = remote.schedule(HOUR, 2).unwrap();
     rest(&mut timer, NOW);
-    assert!(remote.reschedule(key, MS).moved());
+    assert!(remote.reschedule(key, MS).is_moved());
     assert_eq!(fire(&mut timer, NOW + MS), [2]);
 }
 

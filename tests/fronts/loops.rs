@@ -31,7 +31,7 @@ impl Loop for LocalTimer<u64> {
         self.schedule(now, delay, id).unwrap()
     }
     fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
-        self.reschedule(now, key, delay).moved()
+        self.reschedule(now, key, delay).is_moved()
     }
 }
 
@@ -43,7 +43,7 @@ impl Loop for EventLoopTimer<u64> {
         self.schedule(now, delay, id).unwrap()
     }
     fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool {
-        self.reschedule(now, key, delay).moved()
+        self.reschedule(now, key, delay).is_moved()
     }
 }
 
@@ -56,7 +56,7 @@ impl Loop for FixedTimer<u64> {
         self.schedule(now, id).unwrap()
     }
     fn move_to(&mut self, now: Time, key: Key<u64>, _: Duration) -> bool {
-        self.reschedule(now, key).moved()
+        self.reschedule(now, key).is_moved()
     }
 }
 
@@ -90,7 +90,7 @@ fn expirations_can_be_dropped_at_any_point() {
         // The timer can be used, and a poll inside does nothing.
         assert_eq!(due.timer().poll(then, |_| ()).fired, 0);
         assert_eq!(due.timer().expired(then).count(), 0);
-        assert!(due.timer().cancel(keys[1]).won());
+        assert!(due.timer().cancel(keys[1]).is_won());
         let again = due.timer().arm(then, HOUR, 7);
         let polled = due.finish();
         assert_eq!((polled.fired, polled.more), (1, true));
@@ -225,7 +225,7 @@ fn cancels_and_moves_are_swept_without_polls() {
             for n in 0..400_000_u64 {
                 let later = NOW + Duration::from_nanos(n);
                 if is_cancelled {
-                    assert!(timer.cancel(key).won());
+                    assert!(timer.cancel(key).is_won());
                     key = timer.arm(later, near, n);
                 } else {
                     // Over a wheel to and fro.
@@ -310,7 +310,7 @@ fn a_cleared_timer_has_nothing_left_to_do() {
     timer.set_budget(Budget::new().sweep(1));
     let keys = timer.arm_all(100_000);
     // So many that a sweep begins; those that live lie before them.
-    assert!(keys[40_000..].iter().all(|key| timer.cancel(*key).won()));
+    assert!(keys[40_000..].iter().all(|key| timer.cancel(*key).is_won()));
     assert!(timer.poll(NOW, |_| ()).more);
     timer.clear();
     (1..5).for_each(|id| _ = timer.arm(NOW, MS * id as u32, id));
@@ -376,7 +376,7 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
         keys[10..]
             .iter()
             .chain(&keys[3..4])
-            .all(|key| timer.cancel(*key).won())
+            .all(|key| timer.cancel(*key).is_won())
     );
     timer.shrink_to_fit();
     assert!(
@@ -394,7 +394,7 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
     );
     assert!(!timer.is_pending(keys[3]));
     assert_eq!(fire(&mut timer, NOW + 10 * MS), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
-    assert!(new.iter().all(|key| timer.cancel(*key).won()) && timer.is_empty());
+    assert!(new.iter().all(|key| timer.cancel(*key).is_won()) && timer.is_empty());
     let mut fixed = Settings::new()
         .capacity(1000)
         .max_pending(11)
@@ -412,7 +412,7 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
         fixed.held_bytes() < 100 * (24 + 8),
         "nodes and their links, of eleven"
     );
-    assert!(keys.iter().all(|key| fixed.cancel(*key).won()));
+    assert!(keys.iter().all(|key| fixed.cancel(*key).is_won()));
     let roomy = LocalTimer::<u64>::with_capacity(MS, 1000).unwrap();
     assert!(roomy.held_bytes() >= 1000 * 24);
 }

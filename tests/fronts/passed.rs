@@ -63,14 +63,14 @@ fn past_deadlines_are_due_immediately_on_every_front() {
     }
     submitter.schedule(past, 5).unwrap();
     let moved = submitter.schedule(HOUR, 6).unwrap();
-    assert!(submitter.reschedule(moved, past).moved());
+    assert!(submitter.reschedule(moved, past).is_moved());
     timer.schedule(instant, 7).unwrap();
     assert!(
         timer
             .schedule_handle(HOUR, 8)
             .unwrap()
             .reschedule(past)
-            .moved()
+            .is_moved()
     );
     assert_eq!((timer.turn(), timer.pending()), (Ok(12), 4));
 }

@@ -106,9 +106,9 @@ fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
             timer.schedule(delay, id as u64).unwrap();
         }
         let moved = timer.schedule(ms(1), 6).unwrap();
-        assert!(timer.reschedule(moved, 2 * HOUR).moved());
+        assert!(timer.reschedule(moved, 2 * HOUR).is_moved());
         let cancelled = timer.schedule(ms(5), 7).unwrap();
-        assert!(timer.cancel(cancelled).won());
+        assert!(timer.cancel(cancelled).is_won());
         let rest = timer.shutdown(Shutdown::FireAll, Duration::MAX).unwrap();
         assert!(rest.is_empty(), "{rest:?}");
         let seen = std::mem::take(&mut *seen.lock().unwrap());
@@ -156,7 +156,7 @@ fn fire_all_fires_a_periodic_timer_once_however_it_is_moved() {
         let timer = reflexive(builder, move |timer: &Timer<u64>, expired| {
             for key in moving.lock().unwrap().iter() {
                 let to = [ms(1), HOUR][expired.payload as usize % 2];
-                assert!(timer.reschedule(*key, to).moved());
+                assert!(timer.reschedule(*key, to).is_moved());
             }
         });
         for id in 0..20 {
@@ -228,7 +228,7 @@ fn a_drain_ends_with_its_last_timer() {
         );
         assert_eq!(timer.state(), EngineState::Draining);
         // Nobody wakes the worker for a cancel; the drain notices all the same.
-        assert!(timer.cancel(far).won());
+        assert!(timer.cancel(far).is_won());
         assert_eq!(timer.shutdown(mode, secs(20)), Ok(vec![]));
         assert_eq!(fired.ids(), [1]);
     }
@@ -244,7 +244,7 @@ fn a_drain_ends_with_its_last_timer_though_the_clock_stands() {
         let mode = Shutdown::Drain { until: Time::MAX };
         let cut_short = timer.shutdown(mode, ms(50));
         assert_eq!(cut_short, Err(StopError::TimedOut { shards: 1 }));
-        assert!(timer.cancel(far).won());
+        assert!(timer.cancel(far).is_won());
         let ended = timer.shutdown(mode, secs(20));
         timer.stop().unwrap();
         assert_eq!(ended, Ok(vec![]), "{idle:?}");
@@ -354,7 +354,7 @@ fn a_drain_lets_the_call_of_a_periodic_timer_end() {
         let mode = Shutdown::Drain { until: Time::MAX };
         let cut_short = timer.shutdown(mode, ms(20));
         assert_eq!(cut_short, Err(StopError::TimedOut { shards: 1 }));
-        let won = cancels && timer.cancel(key).won();
+        let won = cancels && timer.cancel(key).is_won();
         drop(let_go);
         let rest = timer.shutdown(mode, secs(20)).unwrap();
         assert_eq!(won, cancels);

@@ -34,13 +34,13 @@ fn a_fork_is_refused_and_told() {
                 timer.wait_idle();
                 drop(timer.clone());
                 // Its memory is whole: what was pending can be taken back here, too.
-                kept.cancel().won()
+                kept.cancel().is_won()
             }
             && {
                 // The thread finds the engine of its own.
                 let (own, _) = recording(one_shard().drive(Drive::Manual));
                 let key = own.schedule(HOUR, 5).unwrap();
-                !timer.cancel(key).won() && own.pending() == 1 && own.cancel(key).won()
+                !timer.cancel(key).is_won() && own.pending() == 1 && own.cancel(key).is_won()
             }
     });
     assert_eq!(status, 0);

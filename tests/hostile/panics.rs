@@ -248,7 +248,7 @@ fn a_clone_and_a_destructor_that_both_panic_end_no_timer() {
     assert_eq!(timer.state(), EngineState::Started);
     let kept = timer.cancel(key);
     fuse.arm(false);
-    assert!(kept.won() && timer.stop().unwrap().is_empty());
+    assert!(kept.is_won() && timer.stop().unwrap().is_empty());
 }
 
 /// Its call is left out and the timer returned, as if its next period had come; the other one fires.

@@ -71,7 +71,7 @@ fn a_thread_that_stops_beside_a_request_leaves_no_lag() {
     let push: Call = |timer| _ = timer.schedule(ms(1), 0).unwrap();
     let move_earlier: Call = |timer| {
         let key = timer.schedule(2 * HOUR, 0).unwrap();
-        assert!(timer.reschedule(key, ms(1)).moved());
+        assert!(timer.reschedule(key, ms(1)).is_moved());
     };
     for round in 0..stress(300) {
         let call = [push, move_earlier][round as usize % 2];

@@ -25,7 +25,7 @@ fn allocates_nothing_in_a_steady_state<L: LoopTimer<Payload = u64>>(
                 1 => move_to(&mut timer, now, *key, Duration::from_millis(500)),
                 _ => {}
             }
-            if timer.cancel(*key).won() || timer.pending() < 5_000 {
+            if timer.cancel(*key).is_won() || timer.pending() < 5_000 {
                 *key = arm(&mut timer, now);
             }
             if round % 64 == 0 {
@@ -92,7 +92,7 @@ fn entries_go_when_the_timers_end() {
         let full = timer.held_bytes();
         let mut now = Time::ZERO;
         if is_cancelled {
-            assert!(keys.iter().all(|key| timer.cancel(*key).won()));
+            assert!(keys.iter().all(|key| timer.cancel(*key).is_won()));
             timer.set_budget(Budget::new().fire(1));
         } else {
             now += Duration::from_secs(3700);

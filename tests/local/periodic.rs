@@ -63,17 +63,17 @@ fn a_fixed_delay_counts_from_the_end_of_the_call_that_a_clock_tells() {
         // A handler that moves its own timer knows better, be it to where the timer goes anyway.
         (
             true,
-            |timer, key| assert!(timer.reschedule(ms(1), key, ms(19)).moved()),
+            |timer, key| assert!(timer.reschedule(ms(1), key, ms(19)).is_moved()),
             19,
         ),
         (
             true,
-            |timer, key| assert!(timer.reschedule(ms(1), key, ms(20)).moved()),
+            |timer, key| assert!(timer.reschedule(ms(1), key, ms(20)).is_moved()),
             20,
         ),
         (
             true,
-            |timer, key| assert!(timer.reschedule(ms(1), key, ms(21)).moved()),
+            |timer, key| assert!(timer.reschedule(ms(1), key, ms(21)).is_moved()),
             21,
         ),
     ];

@@ -83,7 +83,7 @@ fn free_nodes_of(timer: &Timer<u64>, before: u64) {
         .map(|n| timer.schedule(HOUR, n).unwrap())
         .collect();
     keys.into_iter()
-        .for_each(|key| assert!(timer.cancel(key).won()));
+        .for_each(|key| assert!(timer.cancel(key).is_won()));
 }
 
 fn event_loop(case: Case, clock: &ManualClock) -> EventLoopTimer<u64> {
@@ -93,7 +93,7 @@ fn event_loop(case: Case, clock: &ManualClock) -> EventLoopTimer<u64> {
         .map(|n| timer.remote().schedule(HOUR, n).unwrap())
         .collect();
     keys.into_iter()
-        .for_each(|key| assert!(timer.cancel(key).won()));
+        .for_each(|key| assert!(timer.cancel(key).is_won()));
     timer
 }
 
@@ -203,7 +203,7 @@ fn a_timer_that_is_moved_earlier_fires_without_memory() {
                     } else {
                         timer.reschedule(Time::ZERO, *key, delay)
                     };
-                    assert!(moved.moved());
+                    assert!(moved.is_moved());
                 }
                 let mut fired = 0;
                 for time in case.turns {
@@ -233,7 +233,7 @@ fn a_handler_moves_a_timer_to_now_without_memory() {
         let mut moved = 0;
         let first = timer.poll_with(at(5), |timer, _| {
             for key in &later {
-                moved += u32::from(timer.reschedule(at(5), *key, Duration::ZERO).moved());
+                moved += u32::from(timer.reschedule(at(5), *key, Duration::ZERO).is_moved());
             }
         });
         (moved, first.fired + timer.poll(at(6), |_| ()).fired)

@@ -21,7 +21,7 @@ fn schedule(timer: &Timer<u64>, count: u64) -> Vec<Key<u64>> {
 
 fn cancel_all(timer: &Timer<u64>, keys: &[Key<u64>]) {
     for key in keys {
-        assert!(timer.cancel(*key).won());
+        assert!(timer.cancel(*key).is_won());
     }
 }
 
@@ -36,10 +36,10 @@ fn assert_stale(timer: &Timer<u64>, keys: &[Key<u64>]) {
             "{key} came alive"
         );
         assert!(
-            !timer.reschedule(*key, Duration::ZERO).moved(),
+            !timer.reschedule(*key, Duration::ZERO).is_moved(),
             "{key} was moved"
         );
-        assert!(!timer.cancel(*key).won(), "{key} was cancelled");
+        assert!(!timer.cancel(*key).is_won(), "{key} was cancelled");
     }
 }
 
@@ -97,7 +97,7 @@ fn memory_of_large_payloads_is_given_back_as_well() {
     assert_eq!(timer.turn(), Ok(0));
     let full = held();
     assert!(full > 4096 * BURST as u64);
-    assert!(keys.iter().all(|key| timer.cancel(*key).won()));
+    assert!(keys.iter().all(|key| timer.cancel(*key).is_won()));
     assert_eq!(timer.turn(), Ok(0));
     if takes_pages_back() {
         assert!(held() < 16 << 20, "{} of {full} bytes are held", held());
@@ -256,7 +256,10 @@ mod resident {
             left <= growth * most_left / 100,
             "{left} of {growth} KiB are left"
         );
-        assert!(timer.cancel(first).won(), "what lived through it all lives");
+        assert!(
+            timer.cancel(first).is_won(),
+            "what lived through it all lives"
+        );
     }
 
     #[test]

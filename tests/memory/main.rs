@@ -52,7 +52,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Schedules and cancels timers, one after the other.
 fn churn(timer: &Timer<u64>, pairs: u64) {
     for n in 0..pairs {
-        assert!(timer.cancel(timer.schedule(HOUR, n).unwrap()).won());
+        assert!(timer.cancel(timer.schedule(HOUR, n).unwrap()).is_won());
     }
 }
 

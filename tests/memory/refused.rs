@@ -264,7 +264,7 @@ fn an_event_loops_timer_whose_entry_finds_no_room_comes_back() {
         let keys: Vec<Key<u64>> = (0..MOST + 1500)
             .map(|n| timer.remote().schedule(DELAY, n).unwrap())
             .collect();
-        assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+        assert!(keys.into_iter().all(|key| timer.cancel(key).is_won()));
         let schedule =
             |timer: &mut EventLoopTimer<_>, delay, n| timer.schedule(Time::ZERO, delay, n);
         let accepted = comes_back(&mut timer, schedule, before, allowed);
@@ -393,12 +393,12 @@ fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
         .build_with_waker(|| ())
         .unwrap();
     // Nodes that are free.
-    assert!(engine.cancel(engine.schedule(DELAY, 0).unwrap()).won());
+    assert!(engine.cancel(engine.schedule(DELAY, 0).unwrap()).is_won());
     let remote = of_a_loop.remote();
     let keys: Vec<_> = (0..2000)
         .map(|n| remote.schedule(DELAY, n).unwrap())
         .collect();
-    assert!(keys.into_iter().all(|key| of_a_loop.cancel(key).won()));
+    assert!(keys.into_iter().all(|key| of_a_loop.cancel(key).is_won()));
     // The loop's wheel has no chunk left: each of these needs one.
     let is_full = refusing_from(1, || {
         (1..2000).any(|n| {
@@ -421,7 +421,7 @@ fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
         match in_engine {
             Err(error) => assert!(allowed == 1 && is_out_of_memory(&error, 7)),
             // Its entry is made by its worker, later.
-            Ok(key) => assert!(allowed > 1 && engine.cancel(key).won()),
+            Ok(key) => assert!(allowed > 1 && engine.cancel(key).is_won()),
         }
     }
     assert_eq!(
@@ -479,7 +479,7 @@ fn a_thread_without_a_place_gets_its_timer_back() {
     let keys: Vec<_> = (0..20_000)
         .map(|n| timer.schedule(DELAY, n).unwrap())
         .collect();
-    assert!(keys.iter().all(|key| timer.cancel(*key).won()));
+    assert!(keys.iter().all(|key| timer.cancel(*key).is_won()));
     let (gate, refused) = (Barrier::new(THREADS), AtomicUsize::new(0));
     // The limit on mappings is the process's.
     let one_by_one = Mutex::new(());
@@ -552,8 +552,8 @@ fn calls_that_return_no_error_need_no_memory() {
     // What the thread needs once, wherever it goes.
     let key = elsewhere.schedule(DELAY, 0).unwrap();
     let refused = refusing_from(1024, || {
-        assert!(!timer.cancel(key).won() && !timer.reschedule(key, DELAY).moved());
-        assert!(!remote.cancel(key).won() && !remote.reschedule(key, DELAY).moved());
+        assert!(!timer.cancel(key).is_won() && !timer.reschedule(key, DELAY).is_moved());
+        assert!(!remote.cancel(key).is_won() && !remote.reschedule(key, DELAY).is_moved());
         timer.submitter().schedule(DELAY, 7).unwrap_err()
     });
     assert!(is_out_of_memory(&refused, 7));
@@ -620,7 +620,7 @@ fn giving_memory_back_needs_none() {
     (0..MOST).for_each(|n| _ = fixed.schedule(Time::ZERO, n).unwrap());
     let (kept, rest) = keys.split_at(MOST as usize / 2);
     rest.iter()
-        .for_each(|key| assert!(local.cancel(*key).won()));
+        .for_each(|key| assert!(local.cancel(*key).is_won()));
     let held = (local.held_bytes(), fixed.held_bytes());
     refusing_from(BLOCK, || {
         local.shrink_to_fit();

@@ -97,7 +97,7 @@ fn a_mover_that_stops_makes_no_timer_later_than_it_was() {
                     stop_at_the_next_allocation();
                 }
                 assert!(
-                    timer.reschedule(key, Time::ZERO + NEW).moved(),
+                    timer.reschedule(key, Time::ZERO + NEW).is_moved(),
                     "until it has stopped"
                 );
                 if has_stopped() {

@@ -22,14 +22,14 @@ fn produce(timer: &Timer<u64>, producers: u64, pairs: u64, alive: usize, paced: 
             keys.push(timer.schedule(HOUR, n).unwrap());
             if keys.len() > alive {
                 let at = random.below(keys.len() as u64) as usize;
-                assert!(timer.cancel(keys.swap_remove(at)).won());
+                assert!(timer.cancel(keys.swap_remove(at)).is_won());
             }
             if paced && n % 1000 == 0 {
                 std::thread::sleep(ms(1));
             }
         }
         keys.into_iter()
-            .for_each(|key| assert!(timer.cancel(key).won()));
+            .for_each(|key| assert!(timer.cancel(key).is_won()));
     };
     let produce = &produce;
     std::thread::scope(|scope| {

@@ -354,7 +354,7 @@ impl Book {
         let record = &mut self.records[id as usize];
         let pending = record.state == State::Pending;
         let moved = subject.reschedule(by, id, record.key, goal);
-        assert_eq!(moved.moved(), pending, "reschedule of timer {id}");
+        assert_eq!(moved.is_moved(), pending, "reschedule of timer {id}");
         if !pending {
             return Effect::Nothing;
         }

@@ -323,7 +323,7 @@ fn tells(book: &Book, id: u64, timeout: &TimerHandle<Payload>) {
     assert_eq!(timeout.state(), expected, "timer {id}");
     let told = (
         timeout.is_pending(),
-        timeout.is_expired(),
+        timeout.is_fired(),
         timeout.is_cancelled(),
     );
     let ended = record.state != State::Pending;
@@ -374,6 +374,6 @@ fn finish(world: &Shared, timer: Timer<Payload>, stops: bool) {
         .iter()
         .for_each(|(id, timeout)| tells(book, *id, timeout));
     for timeout in handles.values() {
-        assert!(!timeout.cancel().won() && !timeout.reschedule(Duration::ZERO).moved());
+        assert!(!timeout.cancel().is_won() && !timeout.reschedule(Duration::ZERO).is_moved());
     }
 }

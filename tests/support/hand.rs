@@ -34,7 +34,7 @@ impl<T: Clone + Send + 'static> Hand<T> for Timer<T> {
     }
 
     fn move_to(&mut self, _: Time, key: Key<T>, when: When) -> bool {
-        self.reschedule(key, when).moved()
+        self.reschedule(key, when).is_moved()
     }
 
     fn cancel(&mut self, key: Key<T>) -> Option<T> {
@@ -60,7 +60,7 @@ impl<T: Clone + Send + 'static> Hand<T> for Remote<T> {
     }
 
     fn move_to(&mut self, _: Time, key: Key<T>, when: When) -> bool {
-        self.reschedule(key, when).moved()
+        self.reschedule(key, when).is_moved()
     }
 
     fn cancel(&mut self, key: Key<T>) -> Option<T> {
@@ -92,7 +92,7 @@ impl<T: Clone + Send + 'static> Hand<T> for EventLoopTimer<T> {
     }
 
     fn move_to(&mut self, now: Time, key: Key<T>, when: When) -> bool {
-        self.reschedule(now, key, when).moved()
+        self.reschedule(now, key, when).is_moved()
     }
 
     fn cancel(&mut self, key: Key<T>) -> Option<T> {
@@ -124,7 +124,7 @@ impl<T: Clone> Hand<T> for LocalTimer<T> {
     }
 
     fn move_to(&mut self, now: Time, key: Key<T>, when: When) -> bool {
-        self.reschedule(now, key, when).moved()
+        self.reschedule(now, key, when).is_moved()
     }
 
     fn cancel(&mut self, key: Key<T>) -> Option<T> {

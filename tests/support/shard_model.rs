@@ -331,7 +331,7 @@ fn finish(mut world: World, timer: EventLoopTimer<Payload>, close: bool) {
         .schedule(Duration::ZERO, world.book.ledger.payload(0));
     assert!(late.is_err(), "accepted after the end");
     for record in &world.book.records {
-        let Cancel::Lost = world.remote.cancel(record.key) else {
+        let Cancel::Gone = world.remote.cancel(record.key) else {
             panic!("won after the end")
         };
         assert!(!world.remote.is_pending(record.key) && record.state != State::Pending || !close);

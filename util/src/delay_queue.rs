@@ -67,7 +67,7 @@ use tickwheel::{
 /// let mut cx = Context::from_waker(Waker::noop());
 /// assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(Some(Ok(due))) if due.key == second));
 /// assert!(queue.poll_expired(&mut cx).is_pending());
-/// assert!(queue.reset(first, Instant::now() + 2 * minute).moved());
+/// assert!(queue.reset(first, Instant::now() + 2 * minute).is_moved());
 /// if let Some(value) = queue.get_mut(first) {
 ///     *value = "moved";
 /// }

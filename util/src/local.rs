@@ -412,7 +412,7 @@ impl LocalSleep {
                 .timer
                 .borrow_mut()
                 .reschedule(now, key, self.deadline)
-                .moved()
+                .is_moved()
             {
                 return shared.heed(key);
             }

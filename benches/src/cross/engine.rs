@@ -49,7 +49,7 @@ impl<const SLACK_US: u64> CrossPeer for Keys<SLACK_US> {
 
     #[inline]
     fn cancel(&self, key: Key<u64>) {
-        assert!(self.0.cancel(key).won());
+        assert!(self.0.cancel(key).is_won());
     }
 }
 
@@ -95,7 +95,7 @@ impl CrossPeer for HandlesPeer {
 
     #[inline]
     fn cancel(&self, handle: TimerHandle<u64>) {
-        assert!(handle.cancel().won());
+        assert!(handle.cancel().is_won());
     }
 }
 
@@ -127,7 +127,7 @@ impl CrossPeer for ClosuresPeer {
 
     #[inline]
     fn cancel(&self, key: Key<TimerTask>) {
-        assert!(self.timer.cancel(key).won());
+        assert!(self.timer.cancel(key).is_won());
     }
 }
 
@@ -163,12 +163,12 @@ impl<const TIMES: bool> CrossPeer for SubmitterPeer<TIMES> {
     }
 
     fn cancel(&self, key: Key<u64>) {
-        assert!(self.0.submitter().cancel(key).won());
+        assert!(self.0.submitter().cancel(key).is_won());
     }
 
     fn pairs(&self, work: Pairs<'_, Key<u64>>) {
         let (own, now) = (self.0.submitter(), TIMES.then(|| self.0.now()));
         let schedule = |delay, payload| submit(&own, now, delay, payload);
-        work.run(schedule, |key| assert!(own.cancel(key).won()));
+        work.run(schedule, |key| assert!(own.cancel(key).is_won()));
     }
 }

@@ -76,7 +76,7 @@ impl Store for LocalTimer<u64> {
     }
 
     fn remove(&mut self, key: Key<u64>) {
-        assert!(self.cancel(key).won());
+        assert!(self.cancel(key).is_won());
     }
 
     fn next(&self) -> Option<u64> {

@@ -204,7 +204,7 @@ fn timed<W: Into<When>>(
     }
     let taken = start.elapsed();
     for key in keys.drain(..) {
-        assert!(timer.cancel(key).won(), "nobody turns meanwhile");
+        assert!(timer.cancel(key).is_won(), "nobody turns meanwhile");
     }
     timer.turn().expect("it is turned by hand");
     taken

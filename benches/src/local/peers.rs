@@ -130,7 +130,7 @@ macro_rules! own_peer {
 
             #[inline]
             fn rearm(&mut self, key: Key<u64>, delay: Duration) -> Key<u64> {
-                assert!(self.timer.reschedule(self.now, key, delay).moved());
+                assert!(self.timer.reschedule(self.now, key, delay).is_moved());
                 key
             }
 
@@ -204,7 +204,7 @@ impl LocalPeer for FixedPeer {
 
     #[inline]
     fn rearm(&mut self, key: Key<u64>, _delay: Duration) -> Key<u64> {
-        assert!(self.timer.reschedule(self.now, key).moved());
+        assert!(self.timer.reschedule(self.now, key).is_moved());
         key
     }
 

@@ -39,7 +39,7 @@ fn netty_frees_the_place_of_a_cancelled_timer_here_at_once() {
             .schedule_handle(HOUR, id)
             .expect("no tick has to pass first");
         timer.schedule(HOUR, id).unwrap_err();
-        assert!(timeout.cancel().won());
+        assert!(timeout.cancel().is_won());
     }
 }
 
@@ -85,19 +85,19 @@ fn netty_a_timeout_is_pending_then_cancelled_or_expired_for_ever() {
     let (timer, fired) = at.recording();
     let expires = timer.schedule_handle(ms(1), 1).unwrap();
     let cancelled = timer.schedule_handle(ms(1), 2).unwrap();
-    assert!(expires.is_pending() && !expires.is_cancelled() && !expires.is_expired());
+    assert!(expires.is_pending() && !expires.is_cancelled() && !expires.is_fired());
     assert_eq!(cancelled.cancel(), Cancel::Won(2), "here with the payload");
     for _ in 0..3 {
         at.advance(&timer, ms(1));
         assert_eq!(
             (cancelled.cancel(), expires.cancel()),
-            (Cancel::Lost, Cancel::Lost)
+            (Cancel::Gone, Cancel::Gone)
         );
-        assert!(cancelled.is_cancelled() && !cancelled.is_expired() && !cancelled.is_pending());
-        assert!(expires.is_expired() && !expires.is_cancelled() && !expires.is_pending());
+        assert!(cancelled.is_cancelled() && !cancelled.is_fired() && !cancelled.is_pending());
+        assert!(expires.is_fired() && !expires.is_cancelled() && !expires.is_pending());
     }
     timer.stop().unwrap();
-    assert!(cancelled.is_cancelled() && expires.is_expired());
+    assert!(cancelled.is_cancelled() && expires.is_fired());
     // A timeout knows its task; here the payload comes with the key.
     let [expired] = fired.take()[..] else {
         panic!("one has fired")
@@ -167,8 +167,8 @@ fn dubbo_a_timeout_whose_task_has_thrown_is_expired() {
         .run_after_handle(ms(1), || panic!("the task throws"))
         .unwrap();
     at.advance(&timer, ms(1));
-    assert!(timeout.is_expired() && !timeout.is_cancelled() && !timeout.is_pending());
-    assert!(!timeout.cancel().won() && !timeout.reschedule(ms(1)).moved());
+    assert!(timeout.is_fired() && !timeout.is_cancelled() && !timeout.is_pending());
+    assert!(!timeout.cancel().is_won() && !timeout.reschedule(ms(1)).is_moved());
     assert_eq!((timer.pending(), timer.stats().panics()), (0, 1));
 }
 
@@ -280,7 +280,7 @@ fn netty_calls_a_cancel_hook_once_and_never_the_task() {
     let timeout = timer.schedule_handle(ms(1), hooks.payload(0)).unwrap();
     drop(timeout.cancel().into_payload());
     assert_eq!(hooks.alive(), 0);
-    assert!(!timeout.cancel().won());
+    assert!(!timeout.cancel().is_won());
     at.advance(&timer, ms(5));
     assert_eq!((timer.stats().fired(), timer.stats().panics()), (0, 0));
 }
@@ -308,11 +308,11 @@ fn netty_pending_goes_from_three_to_zero_by_two_cancels_and_one_fire() {
     let first = timer.schedule_handle(ms(1), 1).unwrap();
     let others = [2, 3].map(|id| timer.schedule_handle(HOUR, id).unwrap());
     for (left, timeout) in [2, 1].into_iter().zip(others) {
-        assert!(timeout.cancel().won());
+        assert!(timeout.cancel().is_won());
         assert_eq!(timer.pending(), left, "here at once, not at the next tick");
     }
     at.advance(&timer, ms(1));
-    assert_eq!((timer.pending(), first.is_expired()), (0, true));
+    assert_eq!((timer.pending(), first.is_fired()), (0, true));
 }
 
 #[test]
@@ -338,7 +338,11 @@ fn netty_eleven_timers_in_a_tick_the_first_blocks_ten_are_cancelled_meanwhile() 
         .collect();
     at.clock.advance(ms(1));
     is_in.recv().unwrap();
-    assert!(timeouts[1..].iter().all(|timeout| timeout.cancel().won()));
+    assert!(
+        timeouts[1..]
+            .iter()
+            .all(|timeout| timeout.cancel().is_won())
+    );
     let_go.send(()).unwrap();
     timer.wait_idle();
     assert_eq!((timer.pending(), fired.ids()), (0, vec![0]));

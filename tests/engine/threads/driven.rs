@@ -216,7 +216,7 @@ fn messages_that_pile_up_call_the_waker_once() {
     let before = bell.0.load(Ordering::Relaxed);
     let calls_after = |pairs| {
         for n in 0..pairs {
-            assert!(timer.cancel(timer.schedule(2 * HOUR, n).unwrap()).won());
+            assert!(timer.cancel(timer.schedule(2 * HOUR, n).unwrap()).is_won());
         }
         bell.0.load(Ordering::Relaxed) - before
     };

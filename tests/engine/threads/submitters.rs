@@ -22,7 +22,7 @@ fn a_submitter_does_what_its_timer_does() {
     assert_eq!(timer.cancel(cancelled).into_payload(), Some(31));
     assert_eq!(submitter.reschedule(moved, ms(2)), Reschedule::Moved);
     wait_until("both have fired", || fired.len() == 2);
-    assert!(!submitter.cancel(fires).won() && !timer.is_pending(moved));
+    assert!(!submitter.cancel(fires).is_won() && !timer.is_pending(moved));
     let at = timer.now() + HOUR;
     assert!(timer.is_pending(submitter.schedule(at, 33).unwrap()));
     assert_eq!(

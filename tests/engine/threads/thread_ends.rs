@@ -29,7 +29,7 @@ fn permits_of_idle_and_ended_threads_are_there_for_others() {
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let churn = |timer: &Timer<u64>| {
         let keys: Vec<_> = (0..200).map(|n| timer.schedule(HOUR, n).unwrap()).collect();
-        assert!(keys.into_iter().all(|key| timer.cancel(key).won()));
+        assert!(keys.into_iter().all(|key| timer.cancel(key).is_won()));
     };
     std::thread::scope(|scope| {
         let firing = scope.spawn(|| {
@@ -76,7 +76,7 @@ fn thousands_of_short_lived_threads_leak_no_node() {
         assert!(
             keys.into_iter()
                 .step_by(2)
-                .all(|key| timer.cancel(key).won())
+                .all(|key| timer.cancel(key).is_won())
         );
     };
     let mut held_half_way = 0;
@@ -127,7 +127,7 @@ impl Drop for AtThreadEnd {
                     ledger.cancelled(id);
                     timer.schedule(Duration::ZERO, id + LATE).unwrap();
                 }
-                2 => assert!(handle.reschedule(Duration::ZERO).moved()),
+                2 => assert!(handle.reschedule(Duration::ZERO).is_moved()),
                 _ => drop(handle),
             }
         }
@@ -154,7 +154,7 @@ fn thread_local_destructors_may_use_the_engine() {
             // The engine's own thread-locals are gone when the destructor runs, or the other way round: either order
             // has to work.
             if thread % 2 == 0 {
-                assert!(timer.cancel(timer.schedule(HOUR, 0).unwrap()).won());
+                assert!(timer.cancel(timer.schedule(HOUR, 0).unwrap()).is_won());
             } else {
                 HELD.with_borrow(|held| assert!(held.is_none()));
             }

@@ -38,7 +38,7 @@ fn an_earlier_timer_ends_the_sleep() {
         // As early as that, but by moving a timer that the worker has filed far away.
         let far = timer.schedule(HOUR, 2).unwrap();
         std::thread::sleep(ms(2));
-        assert!(timer.reschedule(far, ms(1)).moved());
+        assert!(timer.reschedule(far, ms(1)).is_moved());
         assert_eq!(receiver.recv_timeout(secs(20)), Ok(2), "{idle:?}");
         assert_eq!(timer.stats().parks() == 0, spins, "{idle:?}");
         assert_eq!(timer.stop().unwrap().len(), 1);
@@ -84,8 +84,8 @@ fn a_later_timer_does_not_wake_the_worker() {
             .map(|id| timer.schedule(2 * HOUR, id).unwrap())
             .collect();
         for key in keys {
-            assert!(timer.reschedule(key, 3 * HOUR).moved());
-            assert!(timer.cancel(key).won());
+            assert!(timer.reschedule(key, 3 * HOUR).is_moved());
+            assert!(timer.cancel(key).is_won());
         }
         std::thread::sleep(ms(2));
     }

@@ -72,7 +72,7 @@ fn a_handler_on_a_worker_has_returned_when_the_wait_is_over() {
     let timer = one_shard().build().unwrap();
     let (gate, key) = run_gated(&timer);
     gate.judge(|limit| {
-        assert!(!timer.cancel(key).won());
+        assert!(!timer.cancel(key).is_won());
         timer.wait_for_handler(key, limit)
     });
 }
@@ -83,7 +83,7 @@ fn a_handle_waits_like_its_key() {
     let (gate, run) = Gate::new();
     let handle = timer.run_after_handle(Duration::ZERO, run).unwrap();
     gate.judge(|limit| {
-        assert!(!handle.cancel().won());
+        assert!(!handle.cancel().is_won());
         handle.wait_for_handler(limit)
     });
 }
@@ -127,7 +127,7 @@ fn a_handler_of_a_loop_is_waited_for_by_a_remote() {
             timer.poll(now, |expired: Expired<TimerTask>| expired.payload.run())
         });
         gate.judge(|limit| {
-            assert!(!remote.cancel(key).won());
+            assert!(!remote.cancel(key).is_won());
             remote.wait_for_handler(key, limit)
         });
         assert_eq!(polled.join().unwrap().fired, 1);
@@ -168,7 +168,7 @@ fn the_present_call_of_a_periodic_timer_is_waited_for() {
         Err(WaitError::Pending),
         "also while it is called"
     );
-    assert!(timer.cancel(key).won());
+    assert!(timer.cancel(key).is_won());
     let wait = timer.wait_for_handler(key, ms(1));
     assert_eq!(wait, Err(WaitError::TimedOut));
     gate.go_on.send(()).unwrap();
@@ -182,7 +182,7 @@ fn another_timers_handler_is_not_waited_for() {
     let over = timer.run_after_handle(Duration::ZERO, || ()).unwrap();
     wait_until("it has fired", || !over.is_pending());
     let cancelled = timer.run_after_handle(HOUR, || ()).unwrap();
-    assert!(cancelled.cancel().won());
+    assert!(cancelled.cancel().is_won());
     let (gate, key) = run_gated(&timer);
     gate.begun.recv_timeout(secs(60)).unwrap();
     for ended in [&over, &cancelled] {
@@ -234,7 +234,7 @@ fn a_wait_is_refused_in_each_place_where_it_would_wait_for_itself() {
         let timer = one_shard().drive(drive).build().unwrap();
         let (tell, weak) = (tell.clone(), timer.downgrade());
         let key = timer.run_after(HOUR, || ()).unwrap();
-        assert!(timer.cancel(key).won());
+        assert!(timer.cancel(key).is_won());
         let run = move || tell.send(ask(&weak.upgrade().unwrap(), key)).unwrap();
         timer.run_after(Duration::ZERO, run).unwrap();
         if drive == Drive::Manual {
@@ -258,7 +258,7 @@ fn an_executor_is_asked_itself() {
     let executor = executor_fn(|_: Expired<u64>| Ok(()), drop);
     let timer = one_shard().build_on(executor).unwrap();
     let key = timer.schedule(HOUR, 1).unwrap();
-    assert!(timer.cancel(key).won());
+    assert!(timer.cancel(key).is_won());
     let wait = timer.wait_for_handler(key, Duration::MAX);
     assert_eq!(wait, Err(WaitError::OnExecutor));
 }
@@ -283,7 +283,7 @@ fn what_a_handler_uses_may_go_after_the_wait() {
                 std::hint::spin_loop();
             }
         }
-        if !timer.cancel(key).won() {
+        if !timer.cancel(key).is_won() {
             lost += 1;
             timer.wait_for_handler(key, Duration::MAX).unwrap();
         }

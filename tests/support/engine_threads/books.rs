@@ -139,7 +139,7 @@ impl Books {
     /// Moves a timer by key, as [`moving`](Self::moving).
     pub(super) fn move_timer(&self, engine: &Engine, id: u64, delay: Duration, own: bool) {
         if let Some(key) = self.record(id).key.get() {
-            self.moving(id, delay, own, || engine.reschedule(*key, delay).moved());
+            self.moving(id, delay, own, || engine.reschedule(*key, delay).is_moved());
         }
     }
 
@@ -163,7 +163,7 @@ impl Books {
         let Some(key) = repeated.key.get() else {
             return;
         };
-        if engine.cancel(*key).won() {
+        if engine.cancel(*key).is_won() {
             let fired = repeated.fired.load(Ordering::SeqCst);
             assert_eq!(repeated.cancelled_at.swap(fired + 1, Ordering::SeqCst), 0);
         }

@@ -55,7 +55,7 @@ impl<'a> Producer<'a> {
             Op::MoveHandle(pick, delay) => {
                 if let Some((id, handle)) = self.pick_held(pick).map(|place| &self.held[place]) {
                     let delay = delay.duration();
-                    books.moving(*id, delay, true, || handle.reschedule(delay).moved());
+                    books.moving(*id, delay, true, || handle.reschedule(delay).is_moved());
                 }
             }
             Op::DropHandle(pick) => {
@@ -105,7 +105,7 @@ impl<'a> Producer<'a> {
         let state = handle.state();
         assert!(state != TimerState::Pending, "timer {id} has ended");
         assert!(
-            !answer.won() || state == TimerState::Cancelled,
+            !answer.is_won() || state == TimerState::Cancelled,
             "timer {id} is {state:?}"
         );
         self.books.cancelled(*id, answer);

@@ -183,7 +183,7 @@ impl<T> DelayQueue<T> {
     /// If it has come out.
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
-        if !self.items.reset(key.typed(), timeout).moved() {
+        if !self.items.reset(key.typed(), timeout).is_moved() {
             stale()
         }
     }
@@ -196,7 +196,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
         let when = self.items.sleep().when(when);
-        if !self.items.reset(key.typed(), when).moved() {
+        if !self.items.reset(key.typed(), when).is_moved() {
             stale()
         }
     }

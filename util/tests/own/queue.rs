@@ -78,7 +78,7 @@ fn items_come_out_in_the_order_of_their_deadlines_and_never_early() {
         (None, None),
         "their keys are stale"
     );
-    assert!(!queue.reset(late, ms(1)).moved() && queue.is_empty());
+    assert!(!queue.reset(late, ms(1)).is_moved() && queue.is_empty());
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn past_deadlines_are_yielded_immediately_for_any_tick() {
         let moved = queue.insert(2, 10 * HOUR);
         assert!(poll(&mut queue, &bell).is_pending());
         rig.clock.advance(ms(1));
-        assert!(queue.reset(moved, when).moved());
+        assert!(queue.reset(moved, when).is_moved());
         assert_eq!(take(&mut queue, &bell), [2]);
         // While a task waits, which is woken at once.
         queue.insert(3, 10 * HOUR);
@@ -140,7 +140,7 @@ fn an_item_in_front_of_all_others_moves_the_one_timer() {
         .collect();
     assert!(poll(&mut queue, &bell).is_pending());
     queue.insert(1000, ms(5));
-    assert!(queue.reset(keys.pop().unwrap(), ms(3)).moved());
+    assert!(queue.reset(keys.pop().unwrap(), ms(3)).is_moved());
     assert_eq!(
         (
             rig.timer.pending(),
@@ -155,7 +155,10 @@ fn an_item_in_front_of_all_others_moves_the_one_timer() {
     assert_eq!((bell.rings(), take(&mut queue, &bell)), (2, vec![1000]));
     // Those behind are pushed out without a word to the engine.
     let scheduled = rig.timer.stats().scheduled();
-    assert!(keys.into_iter().all(|key| queue.reset(key, HOUR).moved()));
+    assert!(
+        keys.into_iter()
+            .all(|key| queue.reset(key, HOUR).is_moved())
+    );
     assert_eq!(rig.timer.stats().scheduled(), scheduled);
     rig.pass(secs(1));
     assert!(take(&mut queue, &bell).is_empty());
@@ -172,7 +175,7 @@ fn an_item_that_is_due_within_the_tick_wakes_once() {
     rig.pass(us(300));
     queue.insert("soon", us(200));
     let moved = queue.insert("moved", HOUR);
-    assert!(queue.reset(moved, us(200)).moved());
+    assert!(queue.reset(moved, us(200)).is_moved());
     assert_eq!(bell.rings(), 0, "neither is due");
     rig.pass(us(700));
     assert_eq!(bell.rings(), 1);
@@ -384,7 +387,7 @@ fn a_clock_that_panics_takes_no_key_away() {
         );
         clock.0.store(nth, Ordering::SeqCst);
         let before = queue.deadline(far);
-        let moved = catch_unwind(AssertUnwindSafe(|| queue.reset(far, ms(50)).moved()));
+        let moved = catch_unwind(AssertUnwindSafe(|| queue.reset(far, ms(50)).is_moved()));
         assert_eq!(
             moved.is_ok(),
             queue.deadline(far) != before,
@@ -518,7 +521,7 @@ fn items_come_out_as_the_list_says() {
                 (30..45, Some(number)) if !exact => model.remove(number),
                 (45..60, Some(number)) if !exact => {
                     let item = model.items.get_mut(&number).unwrap();
-                    assert!(model.queue.reset(item.0, deadline.1).moved());
+                    assert!(model.queue.reset(item.0, deadline.1).is_moved());
                     item.1 = deadline.0;
                 }
                 (60..80, _) => model.take(),

@@ -58,7 +58,7 @@ pub fn wheel(timers: u32) -> Ends {
             }
             1 => {
                 let delay = random.delay();
-                assert!(timer.reschedule(now, key, delay).moved(), "a pending timer did not move");
+                assert!(timer.reschedule(now, key, delay).is_moved(), "a pending timer did not move");
                 due[id as usize] = Some(now + delay);
             }
             _ => {}
