@@ -58,8 +58,8 @@ impl Counted {
                 Unit::Count,
                 full,
             ),
-            per_second("sleeps", "sleeps of workers", stats.parks()),
-            per_second("wakes", "of them ended by producers", stats.wakes()),
+            per_second("sleeps", "sleeps of workers", stats.parks),
+            per_second("wakes", "of them ended by producers", stats.wakes),
         ];
         figures.extend(meter.figures());
         let held = ledger.held_bytes() as f64;

@@ -215,7 +215,9 @@ fn a_remote_is_made_during_a_periodic_call() {
                 payload
             }));
             // It is not a timer that fires once.
-            assert!(timer.reschedule(Time::ZERO, key, 2 * SOON).is_moved() || !timer.is_pending(key));
+            assert!(
+                timer.reschedule(Time::ZERO, key, 2 * SOON).is_moved() || !timer.is_pending(key)
+            );
         });
         assert_eq!(cancelling.unwrap().join().unwrap(), Some(7));
         assert_eq!((it.timer.pending(), it.timer.is_pending(key)), (0, false));

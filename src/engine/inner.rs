@@ -388,6 +388,6 @@ mod tests {
             assert_eq!(cancelled, number.checked_sub(1).map(Some));
             last = Some(key);
         }
-        assert_eq!((timer.pending(), timer.stats().cancelled()), (1, 99));
+        assert_eq!((timer.pending(), timer.stats().cancelled), (1, 99));
     }
 }

@@ -1,15 +1,14 @@
 //! The engine's statistics.
 
 use super::inner::Inner;
-use crate::shard::{DurationHistogram, ShardHandle, ShardStats};
+use crate::shard::{DurationHistogram, ShardStats};
 use crate::sync::atomic::Ordering;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A snapshot of an engine's counters; see [`Timer::stats`](crate::Timer::stats).
 ///
 /// The counters of different shards are read one after the other, so sums are exact only when nothing is
-/// going on.
+/// going on. The figures have the names of [`ShardStats`], which says more of each; the sums are over all shards.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,12 +19,12 @@ use std::time::Duration;
 /// timer.cancel(timer.run_after(Duration::from_secs(60), || ())?);
 /// timer.run_after(Duration::from_secs(60), || ())?;
 /// let stats = timer.stats();
-/// assert_eq!((stats.scheduled(), stats.cancelled(), stats.pending), (2, 1, 1));
-/// println!("{} fired, {} returned, {} refused", stats.fired(), stats.returned(), stats.rejected);
-/// println!("{} panics, {} refused by the executor", stats.panics(), stats.refused_by_executor());
-/// println!("{} sleeps, {} of them ended by a producer", stats.parks(), stats.wakes());
-/// println!("{} unread, {} turns cut short, {:?} behind", stats.inbox(), stats.cut_short(), stats.lag());
-/// println!("lateness p99 {:?}", stats.lateness().percentile(99.0));
+/// assert_eq!((stats.scheduled, stats.cancelled, stats.pending), (2, 1, 1));
+/// println!("{} fired, {} returned, {} refused", stats.fired, stats.returned, stats.rejected);
+/// println!("{} panics, {} refused by the executor", stats.panics, stats.refused_by_executor);
+/// println!("{} sleeps, {} of them ended by a producer", stats.parks, stats.wakes);
+/// println!("{} unread, {} turns cut short, {:?} behind", stats.inbox, stats.cut_short, stats.lag);
+/// println!("lateness p99 {:?}", stats.lateness.percentile(99.0));
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -35,110 +34,65 @@ pub struct Stats {
     pub shards: Vec<ShardStats>,
     /// Timers that were refused, for any [reason](crate::ScheduleErrorKind).
     pub rejected: u64,
+    /// Timers accepted.
+    pub scheduled: u64,
+    /// Timers fired.
+    pub fired: u64,
+    /// Timers cancelled.
+    pub cancelled: u64,
+    /// Timers returned by `stop`.
+    pub returned: u64,
     /// Timers pending.
     pub pending: u64,
-}
-
-/// Sums a field over all shards. By a function's address: a loop for every field takes the compiler longer.
-fn sum(shards: &[ShardStats], field: fn(&ShardStats) -> u64) -> u64 {
-    shards.iter().map(field).sum()
+    /// Handlers that panicked.
+    pub panics: u64,
+    /// Expired timers that the executor gave back.
+    pub refused_by_executor: u64,
+    /// Turns that ended with work left, because their budget was used up.
+    pub cut_short: u64,
+    /// Times a worker went to sleep.
+    pub parks: u64,
+    /// Sleeps that a producer ended early.
+    pub wakes: u64,
+    /// Messages that no owner has looked at. Those that a stopped engine has left unread stay in it.
+    pub inbox: u64,
+    /// The largest lag of all shards; see [`ShardStats::lag`].
+    pub lag: Duration,
+    /// How late timers fired.
+    pub lateness: DurationHistogram,
 }
 
 impl Stats {
     pub(super) fn of<T>(inner: &Inner<T>) -> Self {
         let now = inner.source.now();
-        let of = |handle: &Arc<ShardHandle<T>>| {
-            let mut stats = ShardStats::of(handle, &inner.rate, now);
-            stats.failure = inner.berths[stats.shard].failure().cloned();
-            stats
+        // ORDERING: Relaxed: a statistic.
+        let rejected = inner.rejected.load(Ordering::Relaxed);
+        let mut all = Self {
+            rejected,
+            ..Self::default()
         };
-        let shards: Vec<_> = inner.handles.iter().map(of).collect();
-        Self {
-            pending: sum(&shards, |shard| shard.pending),
-            // ORDERING: Relaxed: a statistic.
-            rejected: inner.rejected.load(Ordering::Relaxed),
-            shards,
-        }
-    }
-
-    /// Returns the number of timers accepted, all shards.
-    #[must_use]
-    pub fn scheduled(&self) -> u64 {
-        sum(&self.shards, |shard| shard.scheduled)
-    }
-
-    /// Returns the number of timers fired, all shards.
-    #[must_use]
-    pub fn fired(&self) -> u64 {
-        sum(&self.shards, |shard| shard.fired)
-    }
-
-    /// Returns the number of timers cancelled, all shards.
-    #[must_use]
-    pub fn cancelled(&self) -> u64 {
-        sum(&self.shards, |shard| shard.cancelled)
-    }
-
-    /// Returns the number of timers returned by `stop`, all shards.
-    #[must_use]
-    pub fn returned(&self) -> u64 {
-        sum(&self.shards, |shard| shard.returned)
-    }
-
-    /// Returns the number of handlers that panicked, all shards.
-    #[must_use]
-    pub fn panics(&self) -> u64 {
-        sum(&self.shards, |shard| shard.panics)
-    }
-
-    /// Returns the number of sleeps that a producer ended early, all shards.
-    #[must_use]
-    pub fn wakes(&self) -> u64 {
-        sum(&self.shards, |shard| shard.wakes)
-    }
-
-    /// Returns the number of sleeps, all shards.
-    #[must_use]
-    pub fn parks(&self) -> u64 {
-        sum(&self.shards, |shard| shard.parks)
-    }
-
-    /// Returns the number of turns that ended with work left, because their budget was used up, all shards.
-    #[must_use]
-    pub fn cut_short(&self) -> u64 {
-        sum(&self.shards, |shard| shard.cut_short)
-    }
-
-    /// Returns how many expired timers the executor gave back, on all shards.
-    #[must_use]
-    pub fn refused_by_executor(&self) -> u64 {
-        sum(&self.shards, |shard| shard.refused_by_executor)
-    }
-
-    /// Returns the number of messages that no owner has looked at, all shards; see [`ShardStats::inbox`]. Those that a
-    /// stopped engine has left unread stay in it.
-    #[must_use]
-    pub fn inbox(&self) -> u64 {
-        sum(&self.shards, |shard| shard.inbox)
-    }
-
-    /// Returns the largest lag of all shards; see [`ShardStats::lag`].
-    #[must_use]
-    pub fn lag(&self) -> Duration {
-        self.shards
-            .iter()
-            .map(|shard| shard.lag)
-            .max()
-            .unwrap_or_default()
-    }
-
-    /// Returns how late timers fired, all shards together.
-    #[must_use]
-    pub fn lateness(&self) -> DurationHistogram {
-        let mut all = DurationHistogram::default();
-        for shard in &self.shards {
-            all.merge(&shard.lateness);
+        for handle in inner.handles.iter() {
+            let mut shard = ShardStats::of(handle, &inner.rate, now);
+            shard.failure = inner.berths[shard.shard].failure().cloned();
+            all.add(shard);
         }
         all
+    }
+
+    fn add(&mut self, shard: ShardStats) {
+        self.scheduled += shard.scheduled;
+        self.fired += shard.fired;
+        self.cancelled += shard.cancelled;
+        self.returned += shard.returned;
+        self.pending += shard.pending;
+        self.panics += shard.panics;
+        self.refused_by_executor += shard.refused_by_executor;
+        self.cut_short += shard.cut_short;
+        self.parks += shard.parks;
+        self.wakes += shard.wakes;
+        self.inbox += shard.inbox;
+        self.lag = self.lag.max(shard.lag);
+        self.lateness.merge(&shard.lateness);
+        self.shards.push(shard);
     }
 }

@@ -262,10 +262,10 @@ impl<T: Send + 'static> Timer<T> {
     /// Waits until the handler of the timer that `key` names has returned, for `limit` at most (`Duration::MAX` means for
     /// ever).
     ///
-    /// For the time after a cancel. One that lost comes too late for the handler, which may be running on a worker. One
-    /// that won may leave the present call of a periodic timer running. When this has returned, no handler of the timer
-    /// runs or will run, and what the handler uses may be freed. Handlers of other timers are not waited for. With a
-    /// stale key there is nothing to wait for.
+    /// For the time after a cancel. One that answers `Gone` comes too late for the handler, which may be running on a
+    /// worker. One that won may leave the present call of a periodic timer running. When this has returned, no handler of
+    /// the timer runs or will run, and what the handler uses may be freed. Handlers of other timers are not waited for.
+    /// With a stale key there is nothing to wait for.
     ///
     /// The calling thread checks the shard again and again, in the end once per millisecond. Other threads, and timers
     /// for which no thread waits, pay nothing for it. The limit is measured by the machine's clock.
@@ -508,7 +508,7 @@ impl<T: Send + 'static> Timer<T> {
     /// timer.run_after(Duration::from_secs(3600), || println!("an hour later"))?;
     /// clock.advance(Duration::from_secs(3600) + timer.tick());
     /// timer.wait_idle(); // its handler has returned
-    /// assert_eq!((timer.stats().fired(), timer.pending()), (1, 0));
+    /// assert_eq!((timer.stats().fired, timer.pending()), (1, 0));
     /// println!("{} shards, {} on the clock", timer.shards(), timer.now());
     /// timer.stop()?;
     /// assert!(timer.is_stopped());

@@ -134,9 +134,9 @@ impl Recorder {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let timer = Timer::new()?;
-/// let before = timer.stats().lateness();
+/// let before = timer.stats().lateness;
 /// // ... a minute passes ...
-/// let after = timer.stats().lateness();
+/// let after = timer.stats().lateness;
 /// let minute = after.since(&before);
 /// println!("p99 {:?}, mean {:?}, worst {:?}", minute.percentile(99.0), minute.mean(), minute.max());
 ///

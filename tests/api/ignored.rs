@@ -21,7 +21,7 @@ fn effects_need_no_look_at_their_answers() {
     let key = submitter.schedule(HOUR, 3).unwrap();
     submitter.reschedule(key, 2 * HOUR);
     submitter.cancel(key);
-    assert_eq!((timer.pending(), timer.stats().cancelled()), (0, 3));
+    assert_eq!((timer.pending(), timer.stats().cancelled), (0, 3));
     ManualClock::new().advance(HOUR);
     ManualClock::new().set(Time::ZERO);
     tickwheel::unpin_current_thread();

@@ -48,7 +48,7 @@ fn wakes() -> Vec<Row> {
     let asleep = shard(&timer).wakes;
     timer.schedule(ms(5), 1).unwrap();
     turn();
-    let sum = timer.stats().wakes();
+    let sum = timer.stats().wakes;
     vec![
         ("wakes of a sleep that nobody ended", 0..=0, asleep),
         ("wakes", 1..=1, shard(&timer).wakes),
@@ -152,7 +152,7 @@ fn sums() -> Vec<Row> {
         .build_with(panics)
         .unwrap();
     (0..50).for_each(|id| _ = timer.schedule(ms(1), id).unwrap());
-    let unread = timer.stats().inbox();
+    let unread = timer.stats().inbox;
     at.advance(&timer, ms(1));
     let keys = [4; 6].map(|id| timer.schedule(HOUR, id).unwrap());
     assert!(keys[..4].iter().all(|key| timer.cancel(*key).is_won()));
@@ -160,10 +160,10 @@ fn sums() -> Vec<Row> {
     let stats = timer.stats();
     vec![
         ("inbox of all shards", 50..=50, unread),
-        ("cut_short of all shards", 4..=4, stats.cut_short()),
-        ("panics of all shards", 4..=4, stats.panics()),
-        ("cancelled of all shards", 4..=4, stats.cancelled()),
-        ("returned of all shards", 2..=2, stats.returned()),
+        ("cut_short of all shards", 4..=4, stats.cut_short),
+        ("panics of all shards", 4..=4, stats.panics),
+        ("cancelled of all shards", 4..=4, stats.cancelled),
+        ("returned of all shards", 2..=2, stats.returned),
     ]
 }
 

@@ -206,9 +206,9 @@ impl Simulation {
         let returned = returned.map(|it| (it.deadline.as_nanos() / 1_000_000, it.payload));
         assert_eq!(returned.collect::<BTreeSet<_>>(), due);
         let stats = timer.stats();
-        let ended = [stats.fired(), stats.cancelled(), stats.returned()];
+        let ended = [stats.fired, stats.cancelled, stats.returned];
         assert_eq!(ended, [counts[0] + counts[1], counts[2], due.len() as u64]);
-        assert_eq!(stats.scheduled(), ended.into_iter().sum());
+        assert_eq!(stats.scheduled, ended.into_iter().sum());
         counts
     }
 }

@@ -242,7 +242,7 @@ fn a_clone_and_a_destructor_that_both_panic_end_no_timer() {
         .schedule_periodic(ms(1), rate(ms(1)), fuse.bomb())
         .unwrap();
     receiver.recv_timeout(secs(20)).unwrap();
-    wait_until("two clones have panicked", || timer.stats().panics() >= 2);
+    wait_until("two clones have panicked", || timer.stats().panics >= 2);
     arm(&timer, Duration::ZERO, fuse.bomb());
     receiver.recv_timeout(secs(20)).unwrap();
     assert_eq!(timer.state(), EngineState::Started);
@@ -267,7 +267,7 @@ fn a_shutdown_that_fires_ends_beside_a_timer_whose_clones_panic() {
         let rest = timer.shutdown(Shutdown::FireAll, secs(20)).unwrap();
         let stats = timer.stats();
         assert_eq!(
-            (rest.len(), stats.fired(), stats.panics()),
+            (rest.len(), stats.fired, stats.panics),
             (1, 1, 1),
             "{drive:?}"
         );
@@ -310,7 +310,7 @@ fn handler_and_hook_and_logger_panic_and_the_others_fire() {
         assert!(told.iter().all(|report| is_logged(&report.to_string())));
         let stats = timer.stats();
         assert_eq!(
-            (stats.panics(), stats.fired()),
+            (stats.panics, stats.fired),
             (50, 100),
             "whose handler panics, has fired"
         );
@@ -340,8 +340,8 @@ fn a_refused_timer_whose_payload_panics_when_dropped_costs_no_other() {
     (0..20).for_each(|id| arm(&timer, Duration::ZERO, (id, fuse.bomb())));
     wait_until("all came back", || back.lock().unwrap().len() == 20);
     assert_eq!(set_of(back.lock().unwrap().drain(..)), (0..20).collect());
-    wait_until("all panics are counted", || timer.stats().panics() == 20);
-    assert_eq!(timer.stats().refused_by_executor(), 20);
+    wait_until("all panics are counted", || timer.stats().panics == 20);
+    assert_eq!(timer.stats().refused_by_executor, 20);
     assert!(timer.stop().unwrap().is_empty());
 }
 
@@ -458,7 +458,7 @@ fn everything_that_an_engine_owns_panics_when_dropped() {
                 .map(|id| timer.schedule_handle(HOUR, id).unwrap())
                 .collect();
             assert_eq!(timer.stop().unwrap().len(), held.len());
-            assert_eq!(timer.stats().returned(), timers);
+            assert_eq!(timer.stats().returned, timers);
             drop((timer, held));
             // The next build frees the engine.
             drop(one_shard().build().unwrap());

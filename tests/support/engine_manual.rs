@@ -351,12 +351,12 @@ fn finish(world: &Shared, timer: Timer<Payload>, stops: bool) {
     let book = &mut guard.book;
     let stats = timer.stats();
     let ends = [State::Fired, State::Cancelled, State::Returned].map(|state| book.count(state));
-    assert_eq!([stats.fired(), stats.cancelled(), stats.returned()], ends);
+    assert_eq!([stats.fired, stats.cancelled, stats.returned], ends);
     assert_eq!(
-        (stats.scheduled(), stats.panics()),
+        (stats.scheduled, stats.panics),
         (book.records.len() as u64, 0)
     );
-    assert_eq!(stats.lateness().count(), stats.fired());
+    assert_eq!(stats.lateness.count(), stats.fired);
     assert_eq!(timer.state() == EngineState::Stopped, book.stopped);
     let Engine {
         timer: last,

@@ -348,16 +348,16 @@ fn judge(books: &Books, engine: &Engine, returned: u64) -> Totals {
     let stats = engine.stats();
     assert_eq!((engine.pending(), stats.pending), (0, 0));
     assert_eq!(books.early.load(Ordering::Relaxed), 0, "fired early");
-    assert_eq!(stats.fired(), ends.fired + periods);
-    assert_eq!(stats.panics(), books.panics.load(Ordering::Relaxed));
+    assert_eq!(stats.fired, ends.fired + periods);
+    assert_eq!(stats.panics, books.panics.load(Ordering::Relaxed));
     assert_eq!(stats.rejected, books.refusals.load(Ordering::Relaxed));
-    assert_eq!(stats.returned(), returned);
+    assert_eq!(stats.returned, returned);
     // Of a cancelled periodic timer one period at most was pending.
-    let periods_cancelled = stats.cancelled() - ends.cancelled;
+    let periods_cancelled = stats.cancelled - ends.cancelled;
     assert!(periods_cancelled <= ended, "{periods_cancelled} of {ended}");
     assert_eq!(
-        stats.scheduled(),
-        stats.fired() + stats.cancelled() + stats.returned()
+        stats.scheduled,
+        stats.fired + stats.cancelled + stats.returned
     );
     let Ends {
         fired,
@@ -372,7 +372,7 @@ fn judge(books: &Books, engine: &Engine, returned: u64) -> Totals {
         returned,
         refused,
         periods,
-        stats.panics(),
+        stats.panics,
         moved,
     ])
 }

@@ -81,10 +81,7 @@ fn sleeps_of_a_driven_engine_are_never_early() {
             }
         });
     }
-    assert!(
-        timer.stats().fired() > 10_000,
-        "most have waited for a timer"
-    );
+    assert!(timer.stats().fired > 10_000, "most have waited for a timer");
 }
 
 #[test]

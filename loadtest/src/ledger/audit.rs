@@ -48,17 +48,13 @@ impl Ledger {
         let mut findings = lock(&self.findings);
         for (what, theirs, ours) in [
             ("ends of timers", ended, accepted),
-            ("the engine's scheduled timers", stats.scheduled(), accepted),
-            ("the engine's fired timers", stats.fired(), fired),
-            (
-                "the engine's cancelled timers",
-                stats.cancelled(),
-                cancelled,
-            ),
-            ("the engine's returned timers", stats.returned(), returned),
+            ("the engine's scheduled timers", stats.scheduled, accepted),
+            ("the engine's fired timers", stats.fired, fired),
+            ("the engine's cancelled timers", stats.cancelled, cancelled),
+            ("the engine's returned timers", stats.returned, returned),
             ("the engine's rescheduled timers", moved, rescheduled),
             ("the engine's rejected timers", stats.rejected, rejected),
-            ("the engine's handler panics", stats.panics(), 0),
+            ("the engine's handler panics", stats.panics, 0),
             ("the engine's timers pending after stop", stats.pending, 0),
         ] {
             findings.compare(what, theirs, ours);

@@ -29,7 +29,7 @@ fn the_lag_is_that_of_the_oldest_timer_although_each_turn_is_cut_short() {
         assert_eq!(turned, Ok(Some(Duration::ZERO)));
     }
     assert!(fired.len() > 190);
-    let lag = timer.stats().lag();
+    let lag = timer.stats().lag;
     assert!(lag < ms(10), "{lag:?}");
     timer.stop().unwrap();
 }
@@ -222,7 +222,7 @@ fn messages_that_pile_up_call_the_waker_once() {
     };
     assert_eq!((calls_after(10_000), calls_after(30_000)), (0, 1));
     shard.turn(&waker).unwrap();
-    assert_eq!((timer.stats().inbox(), timer.pending()), (0, 1));
+    assert_eq!((timer.stats().inbox, timer.pending()), (0, 1));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_driven_shard_wakes_futures_by_the_function_it_was_given() {
         );
         let stats = timer.stats();
         assert_eq!(
-            (stats.shards[0].handler_time.count(), stats.panics()),
+            (stats.shards[0].handler_time.count(), stats.panics),
             (times, 0)
         );
         timer.stop().unwrap();
