@@ -363,7 +363,7 @@ impl<T> DelayQueue<T> {
         drop(self.drain());
     }
 
-    /// Makes room for so many more items, if there is memory for it; see [`LocalTimer::reserve`].
+    /// Makes room for so many more items, if there is memory for it; see [`LocalTimer::reserve`](tickwheel::LocalTimer).
     pub fn reserve(&mut self, items: usize) {
         self.items.reserve(items);
     }

@@ -231,7 +231,7 @@ impl LocalSleeps {
         self.shared.remote.pending()
     }
 
-    /// Wakes the tasks whose sleeps are over, within the builder's budget; see [`EventLoopTimer::poll`].
+    /// Wakes the tasks whose sleeps are over, within the builder's budget; see [`EventLoopTimer::poll`](EventLoopTimer).
     ///
     /// For a loop of your own: after its sockets, before its tasks. A waker that panics does not keep the others from
     /// being woken.
@@ -248,7 +248,7 @@ impl LocalSleeps {
         polled
     }
 
-    /// How long the loop may sleep, `None` for ever; see [`EventLoopTimer::poll_timeout`].
+    /// How long the loop may sleep, `None` for ever; see [`EventLoopTimer::poll_timeout`](EventLoopTimer).
     ///
     /// For a loop of your own: when no task is ready any more, right before it blocks.
     #[must_use = "the sleep has been announced: block for this long, then fire"]

@@ -175,7 +175,7 @@ impl MetricsReporter {
     ///
     /// # Errors
     ///
-    /// Like [`Timer::repeat`].
+    /// Like [`Timer::repeat`](Timer).
     pub fn report_every(
         self,
         period: impl Into<Period>,
@@ -191,7 +191,7 @@ impl MetricsReporter {
     ///
     /// # Errors
     ///
-    /// Like [`Timer::repeat`].
+    /// Like [`Timer::repeat`](Timer).
     pub fn report_every_on<T: Send + 'static>(
         mut self,
         on: &Timer,

@@ -39,7 +39,7 @@ pub fn drive<T: Send + 'static>(
 /// Returns tasks that drive the process's shared engine; see [`drive`].
 ///
 /// If no library has asked for the engine yet it gets one shard; see
-/// [`build_global`](tickwheel::Builder::build_global) for more.
+/// [`build_global`](tickwheel::Builder) for more.
 ///
 /// # Errors
 ///

@@ -50,7 +50,7 @@ use tokio::task::JoinHandle;
 ///
 /// Handlers run in the task and may do what a task may, `block_in_place` included. A task ends when the engine is
 /// stopped; aborting it gives the shard back to a worker. If the system refuses to set the task's timer, a worker takes
-/// the shard, and the task ends with [`TurnError::DrivenByWorkers`]. The call waits for the handler that a worker runs,
+/// the shard, and the task ends with [`TurnError::DrivenByWorkers`](TurnError). The call waits for the handler that a worker runs,
 /// so that handler must not wait for the calling task.
 ///
 /// # Errors
@@ -86,7 +86,7 @@ fn let_others_take_the_latest(runtime: &Handle) {
 /// place.
 ///
 /// If no library has asked for the engine yet it gets one shard, which one task turns. A program
-/// that needs more calls [`build_global`](tickwheel::Builder::build_global) before, with as many shards as it wants
+/// that needs more calls [`build_global`](tickwheel::Builder) before, with as many shards as it wants
 /// tasks. A second runtime beside the first is refused; its sleeps work all the same.
 ///
 /// ```

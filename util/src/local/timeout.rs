@@ -35,7 +35,7 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// The output is [`TimeoutError::Elapsed`] if the future was not ready in time, and [`TimeoutError::Sleep`] if
+    /// The output is [`TimeoutError::Elapsed`](TimeoutError) if the future was not ready in time, and [`TimeoutError::Sleep`](TimeoutError) if
     /// `max_pending` timers are armed; after that the next poll tries again.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are awaited or polled"]
