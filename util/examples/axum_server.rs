@@ -92,6 +92,9 @@ pub(crate) fn main() -> io::Result<()> {
                 answer.lines().next().unwrap_or("the connection was closed")
             );
             assert_eq!(answer.get(9..12), status, "{answer}");
+            // `axum::serve` would keep the connection of a client that falls silent.
+            let more = time::timeout(limit, stream.read(&mut [0; 1024])).await??;
+            assert_eq!(more, 0, "the server closes the connection");
         }
         Ok(())
     })

@@ -1,10 +1,5 @@
 //! Timers for async programs, with the names of `tokio::time`, on the engine [tickwheel](https://docs.rs/tickwheel).
 //!
-//! ```toml
-//! [dependencies]
-//! tickwheel-util = { version = "0.1", features = ["tokio"] }
-//! ```
-//!
 //! ```
 //! use tickwheel_util::time; // in place of `use tokio::time`
 //!
