@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tickwheel_benches::goals::number;
+use tickwheel_benches::machine;
 use tickwheel_benches::measure::{Metrics, Sorted, Usage, median, parse, resident_bytes};
 use tickwheel_benches::process::{Failure, name, output, this_program};
 use tokio::runtime::{Builder, Runtime};
@@ -96,6 +97,7 @@ fn main() -> Result<(), Failure> {
         runtime.shutdown_background();
         return Ok(());
     }
+    println!("{}", machine::head());
     if options.busy {
         for _ in 0..std::thread::available_parallelism()?.get() {
             std::thread::spawn(|| {

@@ -26,6 +26,7 @@ pub mod goals;
 #[path = "../../examples/hashed_wheel.rs"]
 mod hashed_wheel;
 pub mod local;
+pub mod machine;
 pub mod measure;
 pub mod peer;
 pub mod process;

@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 use tickwheel_benches::figure::{Figure, Scale};
+use tickwheel_benches::machine::load;
 use tickwheel_benches::peer::Peer;
 use tickwheel_benches::process::{Failure, name, output, this_program};
-use tickwheel_benches::report::{draw, insert, load, render};
+use tickwheel_benches::report::{draw, insert, render};
 use tickwheel_benches::results::Table;
 use tickwheel_benches::{cross, local, measure};
 

@@ -1,11 +1,9 @@
 //! The report of a run: Markdown and charts.
 
 use crate::goals::{Verdict, check, number};
-use crate::process::output;
+use crate::machine::{costs, describe, load, quietness, said_by};
 use crate::results::{Row, Table, more_is_better};
 use std::fmt::Write;
-use std::fs::read_to_string;
-use std::process::Command;
 
 const BEGIN: &str =
     "<!-- compare: begin. Written by `cargo run --release -p tickwheel-benches`; do not edit. -->";
@@ -20,42 +18,6 @@ pub const CHART_STYLE: &str = "<style>\n  \
     text { fill: #e6edf3; } .page { fill: #0d1117; } .own { fill: #388bfd; } .peer { fill: #57606a; }\n    \
     .range { stroke: #e6edf3; } .grid { stroke: #30363d; }\n  }\n</style>\n";
 
-/// Returns how busy the machine was in the last minutes.
-pub fn load() -> String {
-    let text = read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace()
-        .take(3)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// Returns the first line that a program prints; nothing if it prints none.
-fn said_by(program: &str, arguments: &[&str]) -> String {
-    let said = output(Command::new(program).args(arguments)).map(|output| output.stdout);
-    let said = String::from_utf8(said.unwrap_or_default()).unwrap_or_default();
-    said.lines().next().unwrap_or_default().to_owned()
-}
-
-/// Describes the processor, cores, memory and kernel.
-fn machine() -> String {
-    let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find(|line| line.starts_with("model name"));
-    let model = model
-        .and_then(|line| line.split_once(": "))
-        .map_or("unknown", |it| it.1);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory = read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = memory
-        .split_whitespace()
-        .nth(1)
-        .and_then(|kib| kib.parse::<u64>().ok());
-    let gib = kib.unwrap_or(0) >> 20;
-    format!(
-        "{model}, {cores} cores, {gib} GiB, {}",
-        said_by("uname", &["-sr"])
-    )
-}
-
 /// Writes the tables of a run, headed by the circumstances that each figure is quoted with. `before` is the load before
 /// it, `charts` the folder of the charts as the page sees it.
 pub fn render(results: &[Table], before: &str, repeats: usize, charts: Option<&str>) -> String {
@@ -67,15 +29,18 @@ pub fn render(results: &[Table], before: &str, repeats: usize, charts: Option<&s
     } else {
         ""
     };
-    let (machine, compiler, after) = (machine(), env!("TICKWHEEL_RUSTC"), load());
+    let (machine, compiler, after) = (describe(), env!("TICKWHEEL_RUSTC"), load());
     let date = said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
     let mut page = format!(
         "| | |\n|---|---|\n\
          | command | `cargo run --release -p tickwheel-benches -- {arguments}` |\n\
          | commit | {commit}{changed} |\n| machine | {machine} |\n| date | {date} |\n\
          | compiler | {compiler} |\n\
-         | load average (1, 5, 15 min) | before {before}; after {after} |\n\
+         | load average (1, 5, 15 min) | {}: before {before}; after {after} |\n\
+         | what things cost here | {} |\n\
          | method | medians of {repeats} interleaved repeats, each in a process of its own |\n\n",
+        quietness(before),
+        costs(),
     );
     goals(&mut page, &check(results));
     for table in results {

@@ -17,6 +17,7 @@ use tickwheel::{Builder, Expired};
 use tickwheel_benches::cross::cross_scaled;
 use tickwheel_benches::figure::Scale;
 use tickwheel_benches::goals::number;
+use tickwheel_benches::machine;
 use tickwheel_benches::measure::{Metrics, median, parse};
 use tickwheel_benches::peer::Peer;
 use tickwheel_benches::process::{Failure, name, output, this_program};
@@ -168,7 +169,9 @@ fn main() -> Result<(), Failure> {
             .collect();
         options.threads.push(cores);
     }
+    let head = machine::head();
     let rows = measure_all(&options)?;
+    println!("{head}\n");
     println!("{}", table(&options.threads, &rows));
     if let Some(out) = &options.out {
         std::fs::write(out, draw(&options.threads, &rows))?;

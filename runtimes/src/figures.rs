@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tickwheel::Settings;
 use tickwheel_benches::goals::number;
+use tickwheel_benches::machine;
 use tickwheel_benches::measure::{Metrics, median, parse, per, resident_bytes};
 use tickwheel_benches::process::{Failure, name, output, this_program};
 use tickwheel_util::local::LocalSleeps;
@@ -60,6 +61,7 @@ pub fn main() -> Result<(), Failure> {
         }
         return Ok(());
     }
+    println!("{}\n", machine::head());
     println!("| runtime, timer | made, polled, dropped ns | fired ns | bytes |\n|---|--:|--:|--:|");
     for runtime in Which::value_variants() {
         let mut all = [TimerOf::Runtime, TimerOf::Tickwheel].map(|timer| (timer, Vec::new()));

@@ -12,6 +12,7 @@ use clap::Parser;
 use std::path::Path;
 use std::process::Command;
 use tickwheel_benches::goals::number;
+use tickwheel_benches::machine;
 use tickwheel_benches::measure::{median, parse};
 use tickwheel_benches::process::{Failure, output};
 
@@ -69,6 +70,7 @@ fn main() -> Result<(), Failure> {
             Err(error) => println!("{library} does not take part: {error}"),
         }
     }
+    println!("{}", machine::head());
     for timers in &options.timers {
         let mut rows: Vec<_> = programs.iter().map(|_| Vec::new()).collect();
         for _ in 0..options.rounds {
