@@ -203,6 +203,7 @@ pub use types::{
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/EMBEDDING.md")]
 #[doc = include_str!("../docs/GUIDE.md")]
+#[doc = include_str!("../docs/NO_STD.md")]
 mod pages {}
 
 /// Holds examples that must not compile.

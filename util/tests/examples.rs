@@ -8,6 +8,8 @@ mod hyper_server;
 mod io_uring_loop;
 #[path = "../examples/runtime_per_core.rs"]
 mod runtime_per_core;
+#[path = "../examples/tokio_server.rs"]
+mod tokio_server;
 
 #[test]
 fn each_example_runs_to_its_end() {
@@ -15,4 +17,5 @@ fn each_example_runs_to_its_end() {
     assert!(matches!(axum_server::main(), Ok(())));
     assert!(matches!(io_uring_loop::main(), Ok(())));
     assert!(matches!(runtime_per_core::main(), Ok(())));
+    assert!(matches!(tokio_server::main(), Ok(())));
 }
