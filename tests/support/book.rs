@@ -129,7 +129,8 @@ pub(crate) struct Book {
     /// `max_pending`.
     limit: Option<usize>,
     pub(crate) stopped: bool,
-    pending: usize,
+    /// The pending timers, by the tick at which they fire.
+    pending: BTreeSet<(u64, u64)>,
     /// The latest tick that a turn has been made for.
     pub(crate) latest: u64,
     /// A timer has been cancelled or moved: wake-ups may be earlier than deadlines.
@@ -156,7 +157,7 @@ impl Book {
             is_queue: false,
             limit,
             stopped: false,
-            pending: 0,
+            pending: BTreeSet::new(),
             latest: 0,
             has_zombies: false,
             in_turn: false,
@@ -168,19 +169,21 @@ impl Book {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.pending
+        self.pending.len()
     }
 
-    /// The pending timers.
+    /// The pending timers, in the order of their deadlines.
     pub(crate) fn all_pending(&self) -> impl Iterator<Item = (u64, &Record)> {
-        (0..)
-            .zip(&self.records)
-            .filter(|(_, record)| record.state == State::Pending)
+        self.pending.iter().map(|&(_, id)| (id, self.record(id)))
+    }
+
+    pub(crate) fn has_periodic(&self) -> bool {
+        self.periodic > 0 && self.all_pending().any(|(_, it)| it.repeat.is_some())
     }
 
     /// When the earliest timer is due, of those that ever are.
     pub(crate) fn first(&self) -> Option<Time> {
-        let first = self.all_pending().map(|(_, record)| record.due).min()?;
+        let (first, _) = *self.pending.first()?;
         Some(self.ticks.start(first)).filter(|first| *first < Time::MAX)
     }
 
@@ -201,7 +204,8 @@ impl Book {
         let periodic = self
             .all_pending()
             .filter(|(_, record)| record.repeat.is_some());
-        let periodic: Vec<u64> = periodic.map(|(id, _)| id).collect();
+        let mut periodic: Vec<u64> = periodic.map(|(id, _)| id).collect();
+        periodic.sort_unstable();
         let place = usize::from(pick).checked_rem(periodic.len())?;
         Some(periodic[place])
     }
@@ -300,7 +304,7 @@ impl Book {
             repeat,
         });
         self.calls += 1;
-        self.pending += 1;
+        self.pending.insert((due, id));
         if self.in_turn {
             self.born.insert(id);
             self.touched.insert(id);
@@ -358,7 +362,7 @@ impl Book {
         if !pending {
             return Effect::Nothing;
         }
-        let from = std::mem::replace(&mut record.due, to);
+        let from = record.due;
         if let Some(repeat) = &mut record.repeat {
             repeat.nominal = match goal {
                 Goal::After(delay) => later(now, delay),
@@ -368,6 +372,7 @@ impl Book {
         record.call = self.calls;
         self.calls += 1;
         record.queue = record.queue.filter(|_| self.is_queue);
+        self.set_due(id, to);
         self.has_zombies = true;
         if self.in_turn {
             self.touched.insert(id);
@@ -375,10 +380,19 @@ impl Book {
         Effect::Moved { from, to }
     }
 
+    /// Pending timer `id` fires at another tick.
+    pub(crate) fn set_due(&mut self, id: u64, due: u64) {
+        let record = &mut self.records[id as usize];
+        assert!(self.pending.remove(&(record.due, id)), "it is pending");
+        record.due = due;
+        self.pending.insert((due, id));
+    }
+
     /// Timer `id` has ended.
     pub(crate) fn end(&mut self, id: u64, state: State) {
-        self.records[id as usize].state = state;
-        self.pending -= 1;
+        let record = &mut self.records[id as usize];
+        record.state = state;
+        assert!(self.pending.remove(&(record.due, id)), "it was pending");
     }
 
     /// A turn at `now` begins.
@@ -434,7 +448,8 @@ impl Book {
             None => self.end(id, State::Fired),
             Some(repeat) => {
                 repeat.nominal = repeat.rhythm.next(repeat.length, repeat.nominal, now);
-                record.due = self.ticks.at(repeat.nominal);
+                let due = self.ticks.at(repeat.nominal);
+                self.set_due(id, due);
             }
         }
     }
@@ -448,9 +463,10 @@ impl Book {
         self.in_turn = false;
         assert_eq!(fired, self.fired_in_turn, "the number of fired timers");
         if !more {
-            let left = self.all_pending().find(|(id, record)| {
-                record.due <= self.latest && record.due != NEVER && !self.touched.contains(id)
-            });
+            let left = self
+                .all_pending()
+                .take_while(|(_, record)| record.due <= self.latest && record.due != NEVER)
+                .find(|(id, _)| !self.touched.contains(id));
             assert!(
                 left.is_none(),
                 "timer {:?} is due and has not fired",

@@ -17,7 +17,8 @@ struct Model {
     /// What a wheel with small bursts has set aside.
     backlog: VecDeque<Entry>,
     hand: u64,
-    len: usize,
+    /// All of them.
+    held: HashSet<Entry>,
 }
 
 /// What has come of a wheel with small bursts.
@@ -34,7 +35,7 @@ struct Bursts {
 
 impl Model {
     fn insert(&mut self, entry: Entry) {
-        self.len += 1;
+        self.held.insert(entry);
         if entry.deadline <= self.hand {
             self.overdue.push_back(entry);
         } else {
@@ -62,18 +63,34 @@ impl Model {
             }
             entry
         });
-        self.len -= usize::from(popped.is_some());
-        popped
+        popped.inspect(|entry| {
+            self.held.remove(entry);
+        })
     }
 
     fn remove(&mut self, entries: &HashSet<Entry>) {
         self.overdue.retain(|entry| !entries.contains(entry));
-        self.ticks
-            .values_mut()
-            .for_each(|queue| queue.retain(|entry| !entries.contains(entry)));
-        self.ticks.retain(|_, queue| !queue.is_empty());
         self.backlog.retain(|entry| !entries.contains(entry));
-        self.len = self.all().count();
+        let ticks: HashSet<u64> = entries.iter().map(|entry| entry.deadline).collect();
+        for tick in ticks {
+            if let Some(queue) = self.ticks.get_mut(&tick) {
+                queue.retain(|entry| !entries.contains(entry));
+                self.end_tick_if_empty(tick);
+            }
+        }
+        for entry in entries {
+            self.held.remove(entry);
+        }
+    }
+
+    fn end_tick_if_empty(&mut self, tick: u64) {
+        if self.ticks.get(&tick).is_some_and(VecDeque::is_empty) {
+            self.ticks.remove(&tick);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.held.len()
     }
 
     fn all(&self) -> impl Iterator<Item = &Entry> {
@@ -85,7 +102,7 @@ impl Model {
 
     /// Takes an entry that has come out of a wheel with small bursts: whether it was overdue.
     fn take(&mut self, entry: &Entry) -> bool {
-        self.len -= 1;
+        self.held.remove(entry);
         let place = self.overdue.iter().position(|other| other == entry);
         if let Some(place) = place {
             self.overdue.remove(place);
@@ -100,13 +117,13 @@ impl Model {
             .position(|other| other == entry)
             .expect("it has not come yet");
         queue.remove(place);
-        self.ticks.retain(|_, queue| !queue.is_empty());
+        self.end_tick_if_empty(entry.deadline);
         false
     }
 }
 
-/// Ticks through which the hashed wheel goes at once: it stops at each of them.
-const MOST_TICKS: u64 = 4096;
+/// Entries at which the hashed wheel looks at once: it stops at each tick, and looks at all of a bucket.
+const MOST_LOOKS: u64 = 16 * 1024;
 
 /// The second oracle. It does not have the overdue, which it would let wait for the next tick.
 struct Hashed {
@@ -208,10 +225,6 @@ impl CheckedWheel {
         self.model.hand
     }
 
-    pub(crate) fn wheel_len(&self) -> usize {
-        self.wheel.len()
-    }
-
     pub(crate) fn first_tick(&self) -> Option<u64> {
         self.model.first_tick()
     }
@@ -224,7 +237,7 @@ impl CheckedWheel {
             index,
             mark: !index,
         };
-        if self.model.len == 0 {
+        if self.model.len() == 0 {
             self.hashed = Some(Hashed::new(self.buckets, self.hand()));
         }
         if let Some(hashed) = self.hashed.as_mut().filter(|_| deadline > self.model.hand) {
@@ -241,15 +254,22 @@ impl CheckedWheel {
         let index = self
             .model
             .all()
-            .nth(pick % self.model.len.max(1))
+            .nth(pick % self.model.len().max(1))
             .map(|entry| entry.index);
         self.dead.extend(index);
+    }
+
+    /// Calls every other entry dead.
+    pub(crate) fn cancel_every_other(&mut self) {
+        let indexes = self.model.all().step_by(2).map(|entry| entry.index);
+        self.dead.extend(indexes);
     }
 
     /// Entries called dead that are still filed.
     pub(crate) fn zombies(&self) -> usize {
         self.model
-            .all()
+            .held
+            .iter()
             .filter(|entry| self.dead.contains(&entry.index))
             .count()
     }
@@ -373,7 +393,7 @@ impl CheckedWheel {
             let place = self.model.backlog.iter().position(|other| *other == entry);
             if let Some(place) = place {
                 self.model.backlog.remove(place);
-                self.model.len -= 1;
+                self.model.held.remove(&entry);
             } else {
                 // Set aside by an advance that is not finished.
                 self.model.take(&entry);
@@ -392,7 +412,8 @@ impl CheckedWheel {
         let Some(hashed) = &mut self.hashed else {
             return;
         };
-        if hand - hashed.wheel.hand() > MOST_TICKS {
+        let in_a_bucket = 1 + (hashed.keys.len() / self.buckets) as u64;
+        if (hand - hashed.wheel.hand()).saturating_mul(in_a_bucket) > MOST_LOOKS {
             self.hashed = None;
         } else {
             hashed.compare(hand, self.bursts.is_none());
@@ -401,7 +422,7 @@ impl CheckedWheel {
 
     /// Advances with the same budget until nothing is left; every call has to make headway.
     pub(crate) fn advance_fully(&mut self, to: u64, budget: usize) {
-        let most = 1000 + self.model.len * 12;
+        let most = 1000 + self.model.len() * 12;
         let calls = (0..most).take_while(|_| self.advance(to, budget)).count();
         assert!(calls < most, "{most} calls were not enough");
         while self.wheel.has_backlog() {
@@ -420,9 +441,8 @@ impl CheckedWheel {
             dead.contains(&entry.index)
         });
         let distinct: HashSet<Entry> = examined.iter().copied().collect();
-        let filed: HashSet<Entry> = self.model.all().copied().collect();
         assert!(
-            distinct.is_subset(&filed),
+            distinct.is_subset(&self.model.held),
             "the sweep saw an entry that is not there"
         );
         assert_eq!(report.examined, examined.len());
@@ -444,7 +464,7 @@ impl CheckedWheel {
     /// Two ends of a cycle in a row: nothing dead may be left.
     pub(crate) fn sweep_cycle(&mut self, budget: usize) {
         for _ in 0..2 {
-            let most = 100 + self.model.len;
+            let most = 100 + self.model.len();
             let calls = (0..most).take_while(|_| !self.sweep(budget)).count();
             assert!(calls < most || self.unfinished.is_some(), "endless sweep");
         }
@@ -458,9 +478,9 @@ impl CheckedWheel {
     pub(crate) fn drain(&mut self) {
         let mut drained = Vec::new();
         self.wheel.drain_all(&mut |entry| drained.push(entry));
-        assert_eq!(drained.len(), self.model.len, "drained");
+        assert_eq!(drained.len(), self.model.len(), "drained");
         let drained: HashSet<Entry> = drained.into_iter().collect();
-        assert_eq!(drained, self.model.all().copied().collect(), "drained");
+        assert_eq!(drained, self.model.held, "drained");
         self.model = Model {
             hand: self.model.hand,
             ..Model::default()
@@ -473,11 +493,11 @@ impl CheckedWheel {
     }
 
     fn check(&self) {
-        assert_eq!(self.wheel.len(), self.model.len, "len");
-        assert_eq!(self.wheel.is_empty(), self.model.len == 0, "is_empty");
+        assert_eq!(self.wheel.len(), self.model.len(), "len");
+        assert_eq!(self.wheel.is_empty(), self.model.len() == 0, "is_empty");
         assert_eq!(self.wheel.hand(), self.model.hand, "hand");
         let next = self.wheel.earliest();
-        let expected = self.model.all().map(|entry| entry.deadline).min();
+        let expected = self.model.first_tick();
         if !self.model.overdue.is_empty() || !self.model.backlog.is_empty() {
             assert!(
                 next.is_some_and(|next| next <= self.model.hand),

@@ -124,7 +124,7 @@ impl Delay {
             Self::Zero => Duration::ZERO,
             Self::Short(us) => Duration::from_micros(us.into()),
             Self::Middle(us) => Duration::from_micros((us % 3_000).into()),
-            Self::Long(ms) => Duration::from_millis((ms % 100).into()),
+            Self::Long(ms) => Duration::from_millis((ms % 16).into()),
             Self::Hour => Duration::from_secs(3_600),
         }
     }
@@ -254,7 +254,7 @@ fn build(case: &Case, books: &Arc<Books>) -> Engine {
 /// timers that the stops handed back.
 fn produce(case: &Case, books: &Books, engine: &Engine) -> (Held, u64) {
     let (after, stops) = match case.end {
-        End::StopAmid { after, twice } => (after % 30_000, 1 + usize::from(twice)),
+        End::StopAmid { after, twice } => (after % 3_000, 1 + usize::from(twice)),
         _ => (0, 0),
     };
     let gate = Barrier::new(case.producers.0.len() + stops);

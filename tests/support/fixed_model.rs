@@ -23,7 +23,7 @@ weighted! {
     /// Many timers at once, of which most are cancelled again.
     enum Flood {
         7 => None,
-        1 => Of { hundreds: u8, keep: u8 },
+        1 => Of { fours: u8, keep: u8 },
     }
 }
 
@@ -64,8 +64,8 @@ pub fn check(case: &Case) {
     let mut book = Book::new(Ticks(1), limit);
     book.is_queue = true;
     let mut world = World::new(book, case.uptime, UNIT);
-    if let Flood::Of { hundreds, keep } = case.flood {
-        for n in 0..100 * usize::from(hundreds % 64) {
+    if let Flood::Of { fours, keep } = case.flood {
+        for n in 0..4 * usize::from(fours) {
             world.act(
                 &mut timer,
                 Act::Schedule {

@@ -340,20 +340,15 @@ impl World {
             && repeat.nominal == nominal;
         if counts && next > nominal {
             repeat.nominal = next;
-            record.due = self.book.ticks.at(next);
+            let due = self.book.ticks.at(next);
+            self.book.set_due(id, due);
             self.book.has_zombies = true;
         }
     }
 
-    fn has_periodic(&self) -> bool {
-        self.book
-            .all_pending()
-            .any(|(_, record)| record.repeat.is_some())
-    }
-
     fn poll(&mut self, timer: &mut impl Local, now: Time, budget: usize) -> bool {
         // A burst of short periods after a long time knows no end.
-        let budget = if self.has_periodic() {
+        let budget = if self.book.has_periodic() {
             budget.min(100)
         } else {
             budget
@@ -383,7 +378,7 @@ impl World {
 
     /// Polls until nothing is left; each poll makes headway, so this ends, unless periods pile up.
     fn poll_all(&mut self, timer: &mut impl Local, now: Time) {
-        let enough = match self.has_periodic() {
+        let enough = match self.book.has_periodic() {
             true => 64,
             false => 64 + 16 * (self.book.records.len() + MAX_OPS),
         };
@@ -392,7 +387,7 @@ impl World {
             .take_while(|_| self.poll(timer, now, most))
             .count();
         assert!(
-            polls < enough || self.has_periodic(),
+            polls < enough || self.book.has_periodic(),
             "{polls} polls did not suffice"
         );
     }

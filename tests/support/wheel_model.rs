@@ -105,9 +105,7 @@ fn apply(wheel: &mut CheckedWheel, op: Op) {
         Op::InsertOverdue(late) => drop(wheel.insert(hand.saturating_sub(late.into()))),
         Op::InsertAtFirst => drop(wheel.insert(wheel.first_tick().unwrap_or(hand))),
         Op::Kill(pick) => wheel.cancel(pick.into()),
-        Op::KillEveryOther => (0..wheel.wheel_len())
-            .step_by(2)
-            .for_each(|n| wheel.cancel(n)),
+        Op::KillEveryOther => wheel.cancel_every_other(),
         Op::Advance(by, budget) => {
             wheel.advance(hand.saturating_add(by.ticks()), small(budget));
         }
