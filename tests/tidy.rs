@@ -13,6 +13,8 @@ mod api;
 mod circles;
 #[path = "tidy/defaults.rs"]
 mod defaults;
+#[path = "tidy/examples.rs"]
+mod examples;
 #[path = "tidy/links.rs"]
 mod links;
 #[path = "tidy/names.rs"]
