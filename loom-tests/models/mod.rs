@@ -57,4 +57,6 @@ mod task_waker;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
 mod trim;
 #[cfg(not(crossbeam_loom))]
+mod turn_request;
+#[cfg(not(crossbeam_loom))]
 mod world;
