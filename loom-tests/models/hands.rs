@@ -238,8 +238,8 @@ fn drain_or_release() {
         let shard = timer.drive_shard(0).unwrap();
         timer.schedule(SOON, 1).unwrap();
         let releasing = spawn(move || drop(shard));
-        let until = timer.now();
-        let left = timer.shutdown(Shutdown::Drain { until }, Duration::MAX);
+        let within = Duration::ZERO;
+        let left = timer.shutdown(Shutdown::Drain { within }, Duration::MAX);
         assert_eq!((left.unwrap().len(), fired.get()), (1, 0));
         assert!(timer.is_stopped());
         releasing.join().unwrap();

@@ -1,6 +1,6 @@
 //! What becomes of pending timers at the end.
 
-use crate::time::Time;
+use std::time::Duration;
 
 /// Says what becomes of the timers that are pending when an engine ends.
 ///
@@ -28,13 +28,13 @@ pub enum Shutdown {
     /// with more than 16 384 of them the rest takes turns with what comes later, see [`Budget`](crate::Budget). A
     /// periodic timer fires once, even if it is moved meanwhile, and its next period is returned.
     FireAll,
-    /// They fire when they are due, until this time by the engine's clock or until none is left; then the rest is
+    /// They fire when they are due, for as long as this by the engine's clock or until none is left; then the rest is
     /// returned. An engine that its caller turns fires what is due at the moment of the call. A periodic timer is not
     /// waited for: the call that runs is its last one, and it is returned with the rest.
     Drain {
-        /// When to give up. Workers look at the clock before each turn: what has not fired when it has come is returned,
-        /// even if it was due a moment before; and a turn that has begun goes on, to
-        /// [`Budget::fire`](crate::Budget::fire) timers.
-        until: Time,
+        /// How long from the call on; `Duration::MAX` means for ever. Of several drains the one that ends first counts.
+        /// Workers look at the clock before each turn: what has not fired when the time is over is returned, even if it was
+        /// due a moment before; and a turn that has begun goes on, to [`Budget::fire`](crate::Budget::fire) timers.
+        within: Duration,
     },
 }

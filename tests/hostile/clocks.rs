@@ -162,6 +162,22 @@ fn a_shard_that_fails_by_hand_keeps_no_other_from_turning() {
     assert_eq!(timer.stop().unwrap()[0].payload, 1);
 }
 
+/// A drain reads the clock on the calling thread. One that panics there gives it no time.
+#[test]
+fn a_drain_ends_at_once_if_the_clock_panics() {
+    for drive in [Drive::Workers, Drive::Manual] {
+        let clock = Breakable::default();
+        let (timer, fired) = recording(one_shard().drive(drive).clock(clock.clone()));
+        timer.schedule(HOUR, 1).unwrap();
+        clock.set_broken(true);
+        let mode = Shutdown::Drain {
+            within: Duration::MAX,
+        };
+        let rest = timer.shutdown(mode, secs(20)).unwrap();
+        assert_eq!((rest.len(), fired.len()), (1, 0), "{drive:?}");
+    }
+}
+
 /// A handle keeps the engine's memory, not the payloads.
 #[test]
 fn what_a_failed_shard_has_left_is_dropped_with_the_last_timer() {

@@ -61,7 +61,9 @@ fn dropping_the_last_handle_does_not_wait_for_a_handler() {
 fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
     for mode in [
         Shutdown::ReturnUnfired,
-        Shutdown::Drain { until: Time::ZERO },
+        Shutdown::Drain {
+            within: Duration::ZERO,
+        },
     ] {
         let (timer, let_go) = blocked();
         (1..=10).for_each(|id| arm(&timer, HOUR, id));
@@ -70,7 +72,9 @@ fn a_time_limit_is_kept_and_nothing_is_lost_by_it() {
             Err(StopError::TimedOut { shards: 1 })
         );
         // A call that would let the timers live on changes nothing: the stricter one counts.
-        let milder = Shutdown::Drain { until: Time::MAX };
+        let milder = Shutdown::Drain {
+            within: Duration::MAX,
+        };
         assert_eq!(
             timer.shutdown(milder, ms(1)),
             Err(StopError::TimedOut { shards: 1 })
@@ -122,7 +126,12 @@ fn fire_all_fires_in_the_order_of_deadlines_and_refuses_what_comes() {
 
 #[test]
 fn an_end_that_fires_does_so_on_every_shard() {
-    let modes = [Shutdown::FireAll, Shutdown::Drain { until: Time::MAX }];
+    let modes = [
+        Shutdown::FireAll,
+        Shutdown::Drain {
+            within: Duration::MAX,
+        },
+    ];
     for drive in DRIVES {
         for mode in modes {
             let clock = ManualClock::new();
@@ -199,12 +208,12 @@ fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
     for (id, delay) in [ms(20), ms(40), HOUR].into_iter().enumerate() {
         timer.schedule(delay, id as u64).unwrap();
     }
-    let until = timer.now() + ms(300);
+    let (begun, within) = (timer.now(), ms(300));
     let rest = timer
-        .shutdown(Shutdown::Drain { until }, Duration::MAX)
+        .shutdown(Shutdown::Drain { within }, Duration::MAX)
         .unwrap();
     assert_eq!(rest.iter().map(|it| it.payload).collect::<Vec<_>>(), [2]);
-    assert!(timer.now() >= until);
+    assert!(timer.now() >= begun + within);
     assert_eq!(sorted(fired.ids()), [0, 1]);
 }
 
@@ -214,9 +223,7 @@ fn a_drain_ends_with_its_last_timer() {
         let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).idle(idle));
         timer.schedule(ms(30), 1).unwrap();
         let far = timer.schedule(HOUR, 2).unwrap();
-        let mode = Shutdown::Drain {
-            until: timer.now() + HOUR,
-        };
+        let mode = Shutdown::Drain { within: HOUR };
         // The shard of the far timer cannot be done; the other one may be.
         let cut_short = timer.shutdown(mode, ms(1));
         assert!(
@@ -238,7 +245,9 @@ fn a_drain_ends_with_its_last_timer_though_the_clock_stands() {
         let builder = one_shard().idle(idle).clock(Breakable::default());
         let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
         let far = timer.schedule(HOUR, 2).unwrap();
-        let mode = Shutdown::Drain { until: Time::MAX };
+        let mode = Shutdown::Drain {
+            within: Duration::MAX,
+        };
         let cut_short = timer.shutdown(mode, ms(50));
         assert_eq!(cut_short, Err(StopError::TimedOut { shards: 1 }));
         assert!(timer.cancel(far).is_won());
@@ -253,7 +262,14 @@ fn a_stop_cuts_a_drain_short() {
     let (timer, _fired) = recording(one_shard());
     timer.schedule(HOUR, 1).unwrap();
     let drained = std::thread::scope(|scope| {
-        let drain = scope.spawn(|| timer.shutdown(Shutdown::Drain { until: Time::MAX }, secs(60)));
+        let drain = scope.spawn(|| {
+            timer.shutdown(
+                Shutdown::Drain {
+                    within: Duration::MAX,
+                },
+                secs(60),
+            )
+        });
         wait_until("it drains", || timer.state() == EngineState::Draining);
         let stopped = timer.stop().unwrap();
         (drain.join().unwrap().unwrap(), stopped)
@@ -271,7 +287,9 @@ fn an_engine_turned_by_hand_drains_what_is_due() {
     let (timer, fired) = recording(one_shard().drive(Drive::Manual).clock(clock.clone()));
     (0..10).for_each(|id| arm(&timer, ms(id), id));
     clock.advance(ms(4));
-    let mode = Shutdown::Drain { until: Time::MAX };
+    let mode = Shutdown::Drain {
+        within: Duration::MAX,
+    };
     let rest = timer.shutdown(mode, Duration::MAX).unwrap();
     assert_eq!(sorted(fired.ids()), (0..=4).collect::<Vec<_>>());
     assert_eq!(
@@ -316,7 +334,9 @@ fn a_drain_waits_for_no_periodic_timer() {
             if drive == Drive::Manual {
                 std::thread::sleep(ms(60));
             }
-            let mode = Shutdown::Drain { until: Time::MAX };
+            let mode = Shutdown::Drain {
+                within: Duration::MAX,
+            };
             let rest = timer.shutdown(mode, secs(20)).unwrap();
             let returned = sorted(rest.iter().map(|it| it.payload));
             assert_eq!(returned, [100, 101, 102, 103], "way {way}");
@@ -348,7 +368,9 @@ fn a_drain_lets_the_call_of_a_periodic_timer_end() {
         let period = Period::fixed_rate(ms(1), MissedTicks::Burst);
         let key = timer.schedule_periodic(ms(1), period, 7).unwrap();
         assert_eq!(runs.recv_timeout(secs(20)), Ok(7));
-        let mode = Shutdown::Drain { until: Time::MAX };
+        let mode = Shutdown::Drain {
+            within: Duration::MAX,
+        };
         let cut_short = timer.shutdown(mode, ms(20));
         assert_eq!(cut_short, Err(StopError::TimedOut { shards: 1 }));
         let won = cancels && timer.cancel(key).is_won();
@@ -374,7 +396,9 @@ fn periodic_timers_that_are_scheduled_beside_a_drain_do_not_keep_it_open() {
             };
             let threads = [(); 2].map(|()| scope.spawn(schedule));
             wait_until("some are pending", || timer.pending() > 50);
-            let mode = Shutdown::Drain { until: Time::MAX };
+            let mode = Shutdown::Drain {
+                within: Duration::MAX,
+            };
             let rest = timer.shutdown(mode, secs(60)).unwrap();
             (rest, threads.map(|thread| thread.join().unwrap()))
         });
@@ -397,7 +421,9 @@ fn a_drain_by_hand_fires_the_rest_if_all_is_to_fire_meanwhile() {
         .unwrap();
     arm(&timer, Duration::ZERO, 0);
     arm(&timer, HOUR, 1);
-    let mode = Shutdown::Drain { until: Time::MAX };
+    let mode = Shutdown::Drain {
+        within: Duration::MAX,
+    };
     let rest = std::thread::scope(|scope| {
         let drain = scope.spawn(|| timer.shutdown(mode, Duration::MAX).unwrap());
         assert_eq!(runs.recv_timeout(secs(20)), Ok(0));
@@ -457,7 +483,9 @@ fn an_engine_that_has_ended_its_drain_is_stopped() {
         if starts {
             arm(&timer, HOUR, 1);
         }
-        let mode = Shutdown::Drain { until: timer.now() };
+        let mode = Shutdown::Drain {
+            within: Duration::ZERO,
+        };
         assert_eq!(
             timer.shutdown(mode, secs(20)).unwrap().len(),
             usize::from(starts)
@@ -482,7 +510,12 @@ fn an_engine_that_has_ended_its_drain_is_stopped() {
 
 #[test]
 fn waiting_for_an_engine_that_drains_ends_when_its_handlers_have_returned() {
-    for mode in [Shutdown::Drain { until: Time::MAX }, Shutdown::FireAll] {
+    for mode in [
+        Shutdown::Drain {
+            within: Duration::MAX,
+        },
+        Shutdown::FireAll,
+    ] {
         let (timer, let_go) = blocked();
         let idle = waits_until_idle(&timer);
         assert_eq!(
@@ -508,7 +541,9 @@ fn waiting_for_an_engine_that_drains_ends_when_its_handlers_have_returned() {
 fn a_shard_that_has_ended_its_drain_is_idle_beside_one_that_has_not() {
     let (timer, _fired) = recording(one_shard().shards(2));
     arm(&timer, HOUR, 1);
-    let mode = Shutdown::Drain { until: Time::MAX };
+    let mode = Shutdown::Drain {
+        within: Duration::MAX,
+    };
     wait_until("one shard is left", || {
         timer.shutdown(mode, ms(1)) == Err(StopError::TimedOut { shards: 1 })
     });
@@ -523,7 +558,12 @@ fn a_shard_that_has_ended_its_drain_is_idle_beside_one_that_has_not() {
 /// The hook may be what waits for the caller of `wait_idle`.
 #[test]
 fn a_shard_that_has_ended_is_idle_while_its_workers_hook_runs() {
-    for mode in [Shutdown::Drain { until: Time::MAX }, Shutdown::FireAll] {
+    for mode in [
+        Shutdown::Drain {
+            within: Duration::MAX,
+        },
+        Shutdown::FireAll,
+    ] {
         let ((running, runs), (let_go, gate)) = (channel(), channel::<()>());
         let ((hand_in, idle), (say, said)) = (channel::<Receiver<()>>(), channel());
         let (gate, idle) = (Mutex::new(gate), Mutex::new(idle));

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, Shutdown, StopError, Time, Timer, TurnError};
+use tickwheel::{Drive, Shutdown, StopError, Timer, TurnError};
 
 /// Runs `test` on a thread of its own; fails if it does not end.
 #[track_caller]
@@ -79,7 +79,9 @@ fn a_repeating_closure_that_runs_elsewhere_is_not_waited_for() {
 fn a_handler_may_neither_stop_nor_turn_its_engine_but_stop_another() {
     let modes = [
         Shutdown::ReturnUnfired,
-        Shutdown::Drain { until: Time::ZERO },
+        Shutdown::Drain {
+            within: Duration::ZERO,
+        },
         Shutdown::FireAll,
     ];
     each_setup(|at| {

@@ -18,6 +18,7 @@ use crate::engine::shutdown::Shutdown;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::lock::MutexGuard;
 use crate::sync::thread;
+use crate::time::Time;
 use crate::types::{ScheduleErrorKind, StartError, StopError, Unfired};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -120,7 +121,10 @@ impl<T: Send + 'static> Inner<T> {
         let phase = match mode {
             Shutdown::ReturnUnfired => EnginePhase::Stopped,
             Shutdown::FireAll => EnginePhase::Firing,
-            Shutdown::Drain { until } => {
+            Shutdown::Drain { within } => {
+                // A clock that panics gives a drain no time.
+                let now = contain::catch_and_log("a clock", || self.source.now());
+                let until = now.map_or(Time::ZERO, |now| now.saturating_add(within));
                 // ORDERING: Relaxed: published with the phase.
                 self.drain_until
                     .fetch_min(until.as_nanos(), Ordering::Relaxed);

@@ -454,12 +454,9 @@ fn a_turn_by_hand_calls_wakers_itself_when_the_driver_has_left() {
 /// The thread that would turn the shard is the one that ends the engine.
 #[test]
 fn the_end_of_an_engine_waits_for_no_driver() {
-    type Mode = fn(&Timer<u64>) -> Shutdown;
-    let returns: Mode = |_| Shutdown::ReturnUnfired;
-    let drains: Mode = |timer| Shutdown::Drain {
-        until: timer.now() + secs(1),
-    };
-    let fires: Mode = |_| Shutdown::FireAll;
+    let returns = Shutdown::ReturnUnfired;
+    let drains = Shutdown::Drain { within: secs(1) };
+    let fires = Shutdown::FireAll;
     let all: &[u64] = &[1, 2];
     for (started, mode, fires) in [
         (false, returns, &all[..0]),
@@ -476,7 +473,7 @@ fn the_end_of_an_engine_waits_for_no_driver() {
         let mut shard = timer.drive_shard(0).unwrap();
         timer.schedule(ms(300), 1).unwrap();
         timer.schedule(HOUR, 2).unwrap();
-        let left = timer.shutdown(mode(&timer), secs(60)).unwrap();
+        let left = timer.shutdown(mode, secs(60)).unwrap();
         assert_eq!((&*fired.ids(), left.len()), (fires, 2 - fires.len()));
         assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
     }
@@ -630,10 +627,12 @@ fn a_thread_that_stops_in_the_waker_stops_no_other_wake() {
 #[test]
 fn a_driver_is_told_of_a_shutdown() {
     const SHARDS: usize = 4;
-    let modes: [fn(&Timer<u64>) -> Shutdown; 3] = [
-        |_| Shutdown::ReturnUnfired,
-        |_| Shutdown::FireAll,
-        |timer| Shutdown::Drain { until: timer.now() },
+    let modes = [
+        Shutdown::ReturnUnfired,
+        Shutdown::FireAll,
+        Shutdown::Drain {
+            within: Duration::ZERO,
+        },
     ];
     for round in 0..stress(300) {
         let (timer, _fired) = recording(one_shard().shards(SHARDS));
@@ -651,7 +650,7 @@ fn a_driver_is_told_of_a_shutdown() {
                 (bell.0.load(Ordering::SeqCst), bell, shard)
             })
             .collect();
-        let mode = modes[round as usize % 3](&timer);
+        let mode = modes[round as usize % 3];
         timer.shutdown(mode, secs(60)).unwrap();
         for (before, bell, shard) in &mut drivers {
             let called = bell.0.load(Ordering::SeqCst) > *before;
