@@ -13,6 +13,8 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 
 /// The settings that all fronts share.
 ///
+/// A setting that a timer does not have is refused by name ([`BuildError::NoSuchSetting`]), not ignored.
+///
 /// `build_local` and `build_fixed` make a timer for one thread; `build_with_waker` makes one for an event loop, and
 /// so do `build_with_mio` and `build_with_mio_waker`, with the feature `mio`. The engine's [`Builder`](crate::Builder) has these settings and
 /// more of its own.
@@ -22,13 +24,12 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 /// use tickwheel::{Budget, FixedTimer, LocalTimer, Settings};
 ///
 /// let settings = Settings::new()
-///     .tick(Duration::from_micros(100))
 ///     .max_pending(1_000_000)
 ///     .budget(Budget::new().fire(256))
 ///     .slack(Duration::from_millis(1))
 ///     .capacity(10_000);
-/// let any: LocalTimer<u64> = settings.clone().build_local()?;
-/// let idle: FixedTimer<u64> = settings.build_fixed(Duration::from_secs(30))?;
+/// let any: LocalTimer<u64> = settings.clone().tick(Duration::from_micros(100)).build_local()?;
+/// let idle: FixedTimer<u64> = settings.build_fixed(Duration::from_secs(30))?; // exact: without ticks
 /// # drop((any, idle));
 /// # Ok::<(), tickwheel::BuildError>(())
 /// ```
@@ -53,6 +54,7 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 #[must_use = "settings do nothing until a `build` method is called"]
 pub struct Settings {
     pub(crate) tick: Duration,
+    pub(crate) is_tick_set: bool,
     pub(crate) max_pending: Option<usize>,
     pub(crate) budget: Budget,
     /// How much longer than to the next deadline the owner may sleep.
@@ -73,6 +75,7 @@ impl Settings {
     pub fn new() -> Self {
         Self {
             tick: Duration::from_millis(1),
+            is_tick_set: false,
             max_pending: None,
             budget: Budget::new(),
             slack: Duration::ZERO,
@@ -83,9 +86,10 @@ impl Settings {
     }
 
     /// Sets the length of a tick, 1 us to 1 h. Default: 1 ms. A timer is at most one tick late, plus the sleep's error
-    /// and the work queued ahead.
+    /// and the work queued ahead. A [`FixedTimer`](crate::FixedTimer) has no ticks.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
+        self.is_tick_set = true;
         self
     }
 
@@ -119,7 +123,7 @@ impl Settings {
 
     /// Sets the clock. Default: a [`MonotonicClock`](crate::MonotonicClock). With a
     /// [`ManualClock`](crate::ManualClock) time moves by hand, which wakes no loop: one that blocks sleeps on if another
-    /// thread moves the clock. Fronts of one thread are told the time and ignore it.
+    /// thread moves the clock. Timers of one thread have no clock: each call is told the time.
     #[cfg(feature = "threads")]
     pub fn clock(mut self, clock: impl crate::time::Clock) -> Self {
         let clock = crate::contain::Contained::new("a clock", std::sync::Arc::new(clock) as _);
@@ -127,14 +131,25 @@ impl Settings {
         self
     }
 
-    /// Reserves room for this many pending timers from the start, if there is memory for it; only for timers of one
-    /// thread. Default: none; the timer grows as it needs.
+    /// Reserves room for this many pending timers from the start, if there is memory for it. Default: none; the timer grows
+    /// as it needs.
     pub fn capacity(mut self, timers: usize) -> Self {
         self.capacity = timers;
         self
     }
 
-    /// Checks all settings; returns the length of a tick.
+    /// Refuses a clock, for a timer that is told the time.
+    pub(crate) fn refuse_clock(&self, timer: &'static str) -> Result<(), BuildError> {
+        #[cfg(feature = "threads")]
+        if self.clock.is_some() {
+            let setting = "clock";
+            return Err(BuildError::NoSuchSetting { setting, timer });
+        }
+        let _ = timer;
+        Ok(())
+    }
+
+    /// Checks the range of all settings; returns the length of a tick.
     pub(crate) fn check(&self) -> Result<TickRate, BuildError> {
         let Self {
             tick,

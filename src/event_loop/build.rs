@@ -105,6 +105,9 @@ impl Settings {
         let weak = Arc::downgrade(&waker);
         let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());
         let owner = Owner::new(way::new_group(), 0, limit, Box::new(wake_owner));
-        Ok(EventLoopTimer::new(owner, rate, self, waker))
+        let capacity = self.capacity;
+        let mut timer = EventLoopTimer::new(owner, rate, self, waker);
+        timer.reserve(capacity);
+        Ok(timer)
     }
 }

@@ -69,13 +69,18 @@ pub struct FixedTimer<T> {
 }
 
 impl Settings {
-    /// Builds a timer whose timers all have the same delay. It has neither ticks nor a choice of wheels, so these two
-    /// settings do not matter.
+    /// Builds a [`FixedTimer`], whose timers all have the same delay.
     ///
     /// # Errors
     ///
-    /// If a setting is out of range.
+    /// If a setting is out of range, or a tick or a clock was set.
     pub fn build_fixed<T>(self, delay: Duration) -> Result<FixedTimer<T>, BuildError> {
+        let timer = "FixedTimer";
+        self.refuse_clock(timer)?;
+        if self.is_tick_set {
+            let setting = "tick";
+            return Err(BuildError::NoSuchSetting { setting, timer });
+        }
         self.check()?;
         let mut timer = FixedTimer {
             table: Table::new(self.max_pending),

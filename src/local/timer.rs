@@ -97,8 +97,9 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If a setting is out of range.
+    /// If a setting is out of range, or a clock was set.
     pub fn build_local<T>(self) -> Result<LocalTimer<T>, BuildError> {
+        self.refuse_clock("LocalTimer")?;
         let mut timer = LocalTimer {
             rate: self.check()?,
             table: Table::new(self.max_pending),
@@ -114,8 +115,18 @@ impl Settings {
     }
 }
 
+/// With ticks of 1 ms and without a limit.
+impl<T> Default for LocalTimer<T> {
+    fn default() -> Self {
+        Settings::new()
+            .build_local()
+            .expect("the default settings are in range")
+    }
+}
+
 impl<T> LocalTimer<T> {
-    /// Creates a timer on a hierarchical wheel, without a limit; `tick` is 1 us to 1 h. [`Settings`] have the rest.
+    /// Creates a timer without a limit; `tick` is 1 us to 1 h. [`Default`] has ticks of 1 ms and cannot fail;
+    /// [`Settings`] have the rest.
     ///
     /// # Errors
     ///

@@ -49,6 +49,13 @@ pub enum BuildError {
         /// The part's name: `fire`, `drain` or `sweep`.
         which: &'static str,
     },
+    /// A setting that the timer does not have.
+    NoSuchSetting {
+        /// The setting's name: `tick` or `clock`.
+        setting: &'static str,
+        /// The timer's type.
+        timer: &'static str,
+    },
     /// `Pinning::List` without entries.
     EmptyCoreList,
     /// `Pinning::List` names a core that this thread may not use.
@@ -98,6 +105,9 @@ error_texts! { BuildError, source = Self::behind;
     Self::ZeroMaxPending =>
         "max_pending is 0; choose at least 1, or leave max_pending out for no limit",
     Self::ZeroBudget { which } => "budget.{which} is 0; choose at least 1, or leave the budget out",
+    Self::NoSuchSetting { setting, timer } =>
+        "a {timer} has no {setting}; leave Settings::{setting} out: timers of one thread are told \
+         the time, and those of a FixedTimer are exact",
     Self::EmptyCoreList =>
         "the pinning list names 0 cores; name at least 1, or use Pinning::Cores or Pinning::Off",
     Self::UnknownCore { core, allowed } =>

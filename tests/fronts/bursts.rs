@@ -77,10 +77,8 @@ impl<L: Loop> Front<L> {
             periods: 0,
             waited: 0,
         };
-        let settings = Settings::new()
-            .budget(Budget::new().fire(fire))
-            .clock(clock.clone());
-        let timer = L::build(settings, Duration::ZERO);
+        let settings = Settings::new().budget(Budget::new().fire(fire));
+        let timer = L::with_clock(settings, &clock);
         Self {
             timer,
             meter: Arc::new(Mutex::new(meter)),

@@ -7,13 +7,18 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    Budget, EventLoopTimer, FixedTimer, Key, LocalTimer, Period, ScheduleErrorKind, Settings, Time,
+    Budget, BuildError, EventLoopTimer, FixedTimer, Key, LocalTimer, ManualClock, Period,
+    ScheduleErrorKind, Settings, Time,
 };
 
 /// A kind of loop timer.
 pub(super) trait Loop: LoopTimer<Payload = u64> {
     /// A timer for calls with this delay.
     fn build(settings: Settings, delay: Duration) -> Self;
+    /// A timer with this clock, if it has one.
+    fn with_clock(settings: Settings, _: &ManualClock) -> Self {
+        Self::build(settings, Duration::ZERO)
+    }
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64>;
     fn move_to(&mut self, now: Time, key: Key<u64>, delay: Duration) -> bool;
 
@@ -38,6 +43,9 @@ impl Loop for LocalTimer<u64> {
 impl Loop for EventLoopTimer<u64> {
     fn build(settings: Settings, _: Duration) -> Self {
         settings.build_with_waker(|| ()).unwrap()
+    }
+    fn with_clock(settings: Settings, clock: &ManualClock) -> Self {
+        Self::build(settings.clock(clock.clone()), Duration::ZERO)
     }
     fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
         self.schedule(now, delay, id).unwrap()
@@ -415,6 +423,38 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
     assert!(keys.iter().all(|key| fixed.cancel(*key).is_won()));
     let roomy = LocalTimer::<u64>::with_capacity(MS, 1000).unwrap();
     assert!(roomy.held_bytes() >= 1000 * 24);
+}
+
+/// Each timer against each setting that not all of them have.
+#[test]
+fn a_setting_that_a_timer_does_not_have_is_refused_by_name() {
+    let new = Settings::new;
+    let refused = |setting, timer| Some(BuildError::NoSuchSetting { setting, timer });
+    for (settings, by_local, by_fixed) in [
+        (
+            new().clock(standing()),
+            refused("clock", "LocalTimer"),
+            refused("clock", "FixedTimer"),
+        ),
+        (new().tick(MS), None, refused("tick", "FixedTimer")),
+        (new().capacity(10), None, None),
+        (new().max_pending(1).slack(MS), None, None),
+    ] {
+        let local = settings.clone().build_local::<u64>();
+        let fixed = settings.clone().build_fixed::<u64>(MS);
+        assert_eq!(
+            (local.err(), fixed.err()),
+            (by_local, by_fixed),
+            "{settings:?}"
+        );
+        assert!(settings.build_with_waker::<u64>(|| ()).is_ok());
+    }
+    let text = new()
+        .tick(MS)
+        .build_fixed::<u64>(MS)
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("leave Settings::tick out"), "{text}");
 }
 
 /// A text names a setting, and not the builder of another front.

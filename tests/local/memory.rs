@@ -229,8 +229,14 @@ fn timers_within_the_capacity_find_room() {
         local.capacity() > room + 1000,
         "besides those that are pending"
     );
-    let mut event_loop = Settings::new().build_with_waker::<u64>(|| ()).unwrap();
+    let build = |settings: Settings| settings.build_with_waker::<u64>(|| ()).unwrap();
+    drop(build(Settings::new())); // what only the first one allocates
     let before = allocations();
+    let mut event_loop = build(Settings::new());
+    let built = allocations();
     event_loop.reserve(1000);
-    assert!(allocations() > before);
+    let reserved = allocations();
+    assert!(reserved > built);
+    let _built_with_room = build(Settings::new().capacity(1000));
+    assert_eq!(allocations() - reserved, reserved - before);
 }
