@@ -4,6 +4,7 @@ use super::node::drop_payload;
 use super::timer::LocalTimer;
 use crate::time::Time;
 use crate::types::{Budget, Key, Unfired};
+use crate::wheel::ZOMBIES_PER_LOOK;
 
 impl<T> LocalTimer<T> {
     /// Returns all pending timers with their deadlines, in no particular order. O(peak number of timers).
@@ -132,6 +133,6 @@ impl<T> Drop for Drain<'_, T> {
         self.for_each(|unfired| drop_payload(unfired.payload));
         // The entries go last: where this is forgotten, the pending timers are still due.
         self.timer.turns.clear();
-        self.timer.zombies_since_check = 0;
+        self.timer.zombies_until_check = ZOMBIES_PER_LOOK;
     }
 }

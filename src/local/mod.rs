@@ -10,7 +10,7 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `node` | a node: what it carries, told by its state |
+//! | `node` | states and nodes: what a node carries, told by its state |
 //! | `table` | the nodes: arming, ending, moving, deciding what is due |
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |

@@ -2,7 +2,7 @@
 //!
 //! The links lie beside the table's nodes, by the same numbers.
 
-use super::table::shrink_to_fit;
+use super::node::shrink_to_fit;
 use alloc::vec::Vec;
 
 /// No node: the neighbour of the first and of the last one.

@@ -5,15 +5,14 @@
 //! mark then looks current, is inserted again for the node's deadline, and dies with the timer. One entry too many
 //! does no harm.
 
-use super::node::Node;
+use super::node::Nodes;
 use crate::state::{Phase, State, generation_seed};
 use crate::sync::boxed::Place;
-use crate::sync::prefetch::prefetch;
 use crate::time::{Deadline, Repeat, Time};
 use crate::turn::{Fate, TimerStore};
 use crate::types::{Key, ScheduleError, ScheduleErrorKind};
 use crate::wheel::{Entry, Records};
-use alloc::vec::Vec;
+use core::mem;
 
 /// The end of the free list.
 const NIL: u32 = u32::MAX;
@@ -83,8 +82,8 @@ pub(super) enum Rescheduled {
 
 /// See the module.
 pub(super) struct Table<T> {
-    nodes: Vec<Node<T>>,
-    /// The free node that is taken next: the one that was freed last, whose line is still in cache.
+    nodes: Nodes<T>,
+    /// The free node that is taken next: the one that was freed last, whose lines are still in cache.
     free: u32,
     pending: usize,
     /// Timers that may be pending.
@@ -96,7 +95,7 @@ pub(super) struct Table<T> {
 impl<T> Table<T> {
     pub(super) fn new(max_pending: Option<usize>) -> Self {
         Self {
-            nodes: Vec::new(),
+            nodes: Nodes::new(),
             free: NIL,
             pending: 0,
             limit: max_pending.map_or(MAX_NODES, |limit| limit.min(MAX_NODES)),
@@ -113,52 +112,66 @@ impl<T> Table<T> {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.capacity() * size_of::<Node<T>>()
-    }
-
-    #[inline]
-    fn node(&self, key: Key<T>) -> Option<&Node<T>> {
-        self.nodes
-            .get(key.index() as usize)
-            .filter(|node| node.is_named_by(key))
-    }
-
-    #[inline]
-    fn node_mut(&mut self, key: Key<T>) -> Option<&mut Node<T>> {
-        self.nodes
-            .get_mut(key.index() as usize)
-            .filter(|node| node.is_named_by(key))
+        self.nodes.held_bytes()
     }
 
     /// Arms a node that fires once; gives the payload back if the limit is reached or there is no memory.
     #[inline(always)]
     pub(super) fn arm(&mut self, deadline: u64, payload: T) -> Result<Armed, ScheduleError<T>> {
-        if self.pending >= self.limit {
+        if !self.has_free() && !self.grow() {
             return Err(self.refusal(payload));
         }
-        if self.free == NIL && !self.grow() {
-            return Err(ScheduleError::no_memory(payload));
-        }
-        Ok(self.arm_with(|node| node.arm(deadline, payload)))
+        let armed = self.nodes.arm(self.free, deadline, payload);
+        Ok(self.count_armed(armed))
     }
 
     /// Like [`arm`](Self::arm), for a timer that fires again and again.
     pub(super) fn arm_periodic(&mut self, repeat: Repeat<T>) -> Result<Armed, ScheduleError<T>> {
-        if self.pending >= self.limit {
+        if !self.has_free() && !self.grow() {
             return Err(self.refusal(repeat.payload));
         }
-        let place = Place::new().filter(|_| self.free != NIL || self.grow());
-        let Some(place) = place else {
+        let Some(place) = Place::new() else {
             return Err(ScheduleError::no_memory(repeat.payload));
         };
-        let (tick, repeat) = (repeat.recurrence.tick(), place.put(repeat));
-        Ok(self.arm_with(|node| node.arm_periodic(tick, repeat)))
+        let armed = self.nodes.arm_periodic(self.free, place.put(repeat));
+        Ok(self.count_armed(armed))
     }
 
-    /// Returns the error of one timer more than the limit.
+    /// Counts a timer whose node, the first free one, has been armed; `next`: the free node after it.
+    #[inline(always)]
+    fn count_armed(&mut self, (state, next): (State, u32)) -> Armed {
+        let index = mem::replace(&mut self.free, next);
+        self.pending += 1;
+        Armed { state, index }
+    }
+
+    /// Returns whether there is a free node. Then the limit is not reached: there are never more nodes than may be
+    /// pending.
+    #[inline(always)]
+    fn has_free(&self) -> bool {
+        (self.free as usize) < self.nodes.len()
+    }
+
+    /// Adds free nodes; false if as many are pending as may be, or there is no memory.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> bool {
+        let nodes = self.nodes.len();
+        let most = self.limit - nodes;
+        let grows = most > 0 && self.nodes.add(most, NIL, self.seed);
+        if grows {
+            self.free = nodes as u32;
+        }
+        grows
+    }
+
+    /// Returns the error of a timer that finds no free node: it is one more than the limit, or there is no memory.
     #[cold]
     fn refusal(&self, payload: T) -> ScheduleError<T> {
         let limit = self.limit;
+        if self.pending < limit {
+            return ScheduleError::no_memory(payload);
+        }
         let kind = if limit == MAX_NODES {
             ScheduleErrorKind::OutOfNodes {
                 shard: 0,
@@ -173,76 +186,37 @@ impl<T> Table<T> {
         ScheduleError::new(kind, payload)
     }
 
-    /// Arms the first free node; there must be one.
-    #[inline(always)]
-    fn arm_with(&mut self, arm: impl FnOnce(&mut Node<T>) -> (State, u32)) -> Armed {
-        let index = self.free;
-        let (state, next) = arm(&mut self.nodes[index as usize]);
-        self.free = next;
-        self.pending += 1;
-        Armed { state, index }
-    }
-
     /// Makes room for `timers` more pending nodes, if there is memory for it.
     pub(super) fn reserve(&mut self, timers: usize) {
-        let (free, before) = (self.nodes.len() - self.pending, self.nodes.capacity());
-        let more = timers
-            .saturating_sub(free)
-            .min(MAX_NODES - self.nodes.len());
-        let _ = self.nodes.try_reserve(more);
-        self.after_growth(before);
-    }
-
-    /// Asks for huge pages, if the nodes have moved to another place: they are looked at in random order.
-    fn after_growth(&self, before: usize) {
-        if self.nodes.capacity() > before {
-            #[cfg(feature = "threads")]
-            crate::sync::pages::prefer_huge(self.nodes.as_ptr().cast(), self.held_bytes());
-        }
+        let free = self.nodes.len() - self.pending;
+        let more = timers.saturating_sub(free);
+        self.nodes.reserve(more.min(MAX_NODES - self.nodes.len()));
     }
 
     /// Gives up the free nodes behind the last pending one, and what is reserved beyond. O(nodes).
     pub(super) fn shrink_to_fit(&mut self) {
-        let last = self.nodes.iter().rposition(|node| node.state().is_live());
+        let states = self.nodes.states();
+        let last = states.iter().rposition(|state| state.is_live());
         let used = last.map_or(0, |at| at + 1);
         if used < self.nodes.len() {
             self.nodes.truncate(used);
             // The nodes that come after these begin anew, where no key of the old ones names them.
             self.seed = generation_seed();
             self.free = NIL;
-            for (index, node) in self.nodes.iter_mut().enumerate().rev() {
-                if !node.state().is_live() {
-                    node.move_to(u64::from(self.free));
+            for index in (0..used).rev() {
+                if !self.nodes.states()[index].is_live() {
+                    self.nodes.link(index as u32, self.free);
                     self.free = index as u32;
                 }
             }
         }
-        if shrink_to_fit(&mut self.nodes) {
-            self.after_growth(0);
-        }
-    }
-
-    /// Adds a free node; false if there is no memory.
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self) -> bool {
-        let before = self.nodes.capacity();
-        let has_room = self.nodes.try_reserve(1).is_ok();
-        if has_room {
-            self.after_growth(before);
-            self.free = u32::try_from(self.nodes.len()).expect("callers keep below MAX_NODES");
-            self.nodes.push(Node::free(NIL, self.seed));
-        }
-        has_room
+        self.nodes.shrink_to_fit();
     }
 
     /// Ends a pending timer and takes its payload; `None` if it had ended.
     #[inline]
     pub(super) fn end(&mut self, key: Key<T>, phase: Phase) -> Option<T> {
-        let payload = self
-            .nodes
-            .get_mut(key.index() as usize)?
-            .end(key, self.free, phase)?;
+        let payload = self.nodes.end(key, self.free, phase)?;
         self.free = key.index();
         self.pending -= 1;
         Some(payload)
@@ -251,33 +225,29 @@ impl<T> Table<T> {
     /// Moves a pending timer.
     #[inline]
     pub(super) fn reschedule(&mut self, key: Key<T>, deadline: Deadline) -> Rescheduled {
-        let Some(node) = self.node_mut(key) else {
+        let Some((state, before)) = self.nodes.reschedule(key, deadline.tick) else {
             return Rescheduled::Gone;
         };
-        if node.state().is_periodic() {
-            Self::restart(node, deadline);
+        let index = key.index();
+        if state.is_periodic() {
+            self.restart(index, deadline);
         }
-        let later = deadline.tick >= node.deadline();
-        node.move_to(deadline.tick);
-        if later {
+        if deadline.tick >= before {
             return Rescheduled::Later;
         }
-        Rescheduled::Earlier(Armed {
-            state: node.supersede_entry(),
-            index: key.index(),
-        })
+        let state = self.nodes.supersede_entry(index);
+        Rescheduled::Earlier(Armed { state, index })
     }
 
     /// Moves a pending timer that has no entry; false if it has ended.
     #[inline]
     pub(super) fn move_to(&mut self, key: Key<T>, deadline: u64) -> bool {
-        let node = self.node_mut(key);
-        node.map(|node| node.move_to(deadline)).is_some()
+        self.nodes.reschedule(key, deadline).is_some()
     }
 
     #[cold]
-    fn restart(node: &mut Node<T>, deadline: Deadline) {
-        if let Some(repeat) = node.repeat_mut() {
+    fn restart(&mut self, index: u32, deadline: Deadline) {
+        if let Some(repeat) = self.nodes.repeat_mut(index) {
             repeat.recurrence.move_to(deadline);
         }
     }
@@ -288,16 +258,14 @@ impl<T> Table<T> {
     ///
     /// If the node is not a periodic one: only for what [`Due::Every`] says.
     pub(super) fn renew(&mut self, index: u32, now: Time) -> Renewed<T> {
-        let node = &mut self.nodes[index as usize];
-        let repeat = node.repeat_mut().expect("this is what `Due::Every` says");
+        let deadline = self.deadline_of(index);
+        let repeat = self.nodes.repeat_mut(index);
+        let repeat = repeat.expect("this is what `Due::Every` says");
         repeat.recurrence.advance(now);
         let (next, rests) = (repeat.recurrence.tick(), repeat.recurrence.rests);
-        let deadline = node.deadline();
-        node.move_to(next);
-        let armed = Armed {
-            state: node.supersede_entry(),
-            index,
-        };
+        self.nodes.move_to(index, next);
+        let state = self.nodes.supersede_entry(index);
+        let armed = Armed { state, index };
         Renewed {
             key: armed.key(),
             deadline,
@@ -309,95 +277,94 @@ impl<T> Table<T> {
     /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it. A later deadline
     /// needs no new entry.
     pub(super) fn rest(&mut self, key: Key<T>, ended: Time) {
-        let Some(node) = self.node_mut(key) else {
+        if self.nodes.named(key).is_none() {
             return;
-        };
-        let Some(Repeat { recurrence, .. }) = node.repeat_mut() else {
+        }
+        let Some(Repeat { recurrence, .. }) = self.nodes.repeat_mut(key.index()) else {
             return;
         };
         if recurrence.rest(ended) {
             let next = recurrence.tick();
-            node.move_to(next);
+            self.nodes.move_to(key.index(), next);
         }
     }
 
     /// Returns a clone of a periodic timer's payload.
     pub(super) fn clone_payload(&self, key: Key<T>) -> Option<T> {
-        let repeat = self.node(key)?.repeat()?;
+        self.nodes.named(key)?;
+        let repeat = self.nodes.repeat(key.index())?;
         Some((repeat.clone)(&repeat.payload))
     }
 
+    #[inline]
     pub(super) fn deadline(&self, key: Key<T>) -> Option<u64> {
-        self.node(key).map(Node::deadline)
+        self.nodes.named(key)?;
+        self.nodes.deadline(key.index())
     }
 
     /// Returns whether a node's timer, which must be pending if there is such a node, is due at `now`.
     #[inline(always)]
     pub(super) fn is_due(&self, index: u32, now: u64) -> bool {
         self.nodes
-            .get(index as usize)
-            .is_some_and(|node| node.deadline() <= now)
+            .deadline(index)
+            .is_some_and(|deadline| deadline <= now)
     }
 
     /// Returns the deadline of a node's timer, which must be pending.
     #[inline]
     pub(super) fn deadline_of(&self, index: u32) -> u64 {
-        self.nodes[index as usize].deadline()
+        self.nodes.deadline(index).unwrap_or(u64::MAX)
     }
 
     pub(super) fn get(&self, key: Key<T>) -> Option<&T> {
-        self.node(key).and_then(Node::payload)
+        self.nodes.named(key)?;
+        self.nodes.payload(key.index())
     }
 
     pub(super) fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
-        self.node_mut(key)?.payload_mut()
+        self.nodes.named(key)?;
+        self.nodes.payload_mut(key.index())
     }
 
     /// Returns all pending timers, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key<T>, u64, &T)> {
-        self.nodes.iter().zip(0..).filter_map(|(node, index)| {
-            let payload = node.payload()?;
-            Some((
-                Key::new(0, index, node.state().generation()),
-                node.deadline(),
-                payload,
-            ))
-        })
+        self.nodes
+            .states()
+            .iter()
+            .zip(0..)
+            .filter_map(|(state, index)| {
+                let payload = self.nodes.payload(index)?;
+                let key = Key::new(0, index, state.generation());
+                Some((key, self.deadline_of(index), payload))
+            })
     }
 
     /// Ends the first pending timer at or behind a node, and takes its key, deadline and payload.
     pub(super) fn take_from(&mut self, node: usize) -> Option<(Key<T>, u64, T)> {
-        let rest = self.nodes.get(node..)?;
-        let index = node + rest.iter().position(|node| node.state().is_live())?;
+        let rest = self.nodes.states().get(node..)?;
+        let index = node + rest.iter().position(|state| state.is_live())?;
         self.take(index as u32, Phase::Returned)
     }
 
     /// Ends the timer of a node, if it is pending, and takes its key, deadline and payload.
     #[inline]
     pub(super) fn take(&mut self, index: u32, phase: Phase) -> Option<(Key<T>, u64, T)> {
-        let node = self.nodes.get_mut(index as usize)?;
-        let key = Key::new(0, index, node.state().generation());
-        let deadline = node.deadline();
-        let payload = node.end_any(self.free, phase)?;
+        let taken = self.nodes.end_any(index, self.free, phase)?;
         self.free = index;
         self.pending -= 1;
-        Some((key, deadline, payload))
+        Some(taken)
     }
 }
 
 impl<T> Records for Table<T> {
     #[inline]
     fn is_live(&self, entry: &Entry) -> bool {
-        self.nodes
-            .get(entry.index as usize)
-            .is_some_and(|node| node.state().is_current(entry.mark))
+        self.nodes.is_current(entry.index, entry.mark)
     }
 
     #[inline]
     fn prefetch(&self, entry: &Entry) {
-        if let Some(node) = self.nodes.get(entry.index as usize) {
-            prefetch(node);
-        }
+        self.nodes.prefetch_state(entry.index);
     }
 
     fn pending(&self) -> u64 {
@@ -409,14 +376,15 @@ impl<T> TimerStore for Table<T> {
     type Fired = Due<T>;
 
     #[inline]
+    fn prefetch_due(&self, entry: &Entry) {
+        self.nodes.prefetch(entry.index);
+    }
+
+    #[inline]
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
-        let Some(node) = self.nodes.get(entry.index as usize) else {
+        let Some((state, deadline)) = self.nodes.current(entry.index, entry.mark) else {
             return Fate::Drop;
         };
-        let (state, deadline) = (node.state(), node.deadline());
-        if !state.is_current(entry.mark) {
-            return Fate::Drop;
-        }
         if deadline > now {
             return Fate::Reinsert {
                 tick: deadline,
@@ -437,19 +405,6 @@ impl<T> TimerStore for Table<T> {
     }
 }
 
-/// Moves `values` to a place without room for more, if there is memory for it; whether they have moved.
-///
-/// `Vec::shrink_to_fit` ends the process where the allocator needs memory to give some back and has none.
-pub(super) fn shrink_to_fit<V>(values: &mut Vec<V>) -> bool {
-    let mut fitting = Vec::new();
-    let moves = values.len() < values.capacity() && fitting.try_reserve_exact(values.len()).is_ok();
-    if moves {
-        fitting.append(values);
-        *values = fitting;
-    }
-    moves
-}
-
 #[cfg(all(test, feature = "threads", target_os = "linux", not(tickwheel_loom)))]
 mod tests {
     use super::*;
@@ -458,14 +413,16 @@ mod tests {
     #[test]
     fn many_nodes_prefer_huge_pages() {
         let (mut grown, mut reserved) = (Table::<u64>::new(None), Table::<u64>::new(None));
-        (0..200_000).for_each(|n| assert!(grown.arm(n, n).is_ok()));
-        reserved.reserve(200_000);
+        (0..400_000).for_each(|n| assert!(grown.arm(n, n).is_ok()));
+        reserved.reserve(400_000);
         let mut shrunk = Table::<u64>::new(None);
-        (0..200_000).for_each(|n| assert!(shrunk.arm(n, n).is_ok()));
+        (0..400_000).for_each(|n| assert!(shrunk.arm(n, n).is_ok()));
         shrunk.shrink_to_fit();
         assert_eq!(shrunk.nodes.len(), shrunk.nodes.capacity());
-        for table in [grown, reserved, shrunk] {
-            assert_ne!(prefers_huge(table.nodes.as_ptr().cast()), Some(false));
+        for table in [&grown, &reserved, &shrunk] {
+            for place in table.nodes.places() {
+                assert_ne!(prefers_huge(place), Some(false));
+            }
         }
     }
 }

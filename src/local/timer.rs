@@ -83,8 +83,8 @@ pub struct LocalTimer<T> {
     pub(super) budget: Budget,
     /// How much longer than to the next deadline a loop may sleep.
     slack: Duration,
-    /// Zombies made since the last check of their bound.
-    pub(super) zombies_since_check: u32,
+    /// Zombies to be made until the next check of their bound.
+    pub(super) zombies_until_check: u64,
     /// Of polls, and of what was scheduled for a point in time that had passed.
     pub(super) latest: MonotonicNow,
     /// The timer whose handler is running in a poll with a clock: its pause begins when that ends, or with
@@ -106,7 +106,7 @@ impl Settings {
             turns: Turns::new(Wheel::new()),
             budget: self.budget,
             slack: self.slack,
-            zombies_since_check: 0,
+            zombies_until_check: ZOMBIES_PER_LOOK,
             latest: MonotonicNow::NONE,
             resting: None,
         };
@@ -395,8 +395,8 @@ impl<T> LocalTimer<T> {
     /// Counts an entry that a timer has left behind.
     #[inline]
     fn count_zombie(&mut self) {
-        self.zombies_since_check += 1;
-        if u64::from(self.zombies_since_check) >= ZOMBIES_PER_LOOK {
+        self.zombies_until_check -= 1;
+        if self.zombies_until_check == 0 {
             self.check_zombies();
         }
     }
@@ -405,7 +405,7 @@ impl<T> LocalTimer<T> {
     #[cold]
     #[inline(never)]
     fn check_zombies(&mut self) {
-        self.zombies_since_check = 0;
+        self.zombies_until_check = ZOMBIES_PER_LOOK;
         self.turns.look_at_zombies(&self.table);
     }
 }

@@ -18,6 +18,12 @@ pub(crate) trait TimerStore: Records {
     /// A timer that has fired.
     type Fired;
 
+    /// Announces that it will be decided about soon.
+    #[inline]
+    fn prefetch_due(&self, entry: &Entry) {
+        self.prefetch(entry);
+    }
+
     /// Decides about an entry that is due at `now`.
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Self::Fired>;
 }

@@ -259,7 +259,7 @@ impl Turns {
             let more = self.take_due(to, BATCH.min(turn.left()));
             if !self.due.is_empty() {
                 for entry in &self.due {
-                    store.prefetch(entry);
+                    store.prefetch_due(entry);
                 }
                 return true;
             }

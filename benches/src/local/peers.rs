@@ -532,7 +532,8 @@ impl HeapPeer {
         key
     }
 
-    /// Builds the heap anew once dead entries are half of it, as most implementations do.
+    /// Builds the heap anew once dead entries are half of it, as most implementations do. That is the bound which our
+    /// timers keep, too, but for the 16 Ki dead entries that they always allow.
     fn compact(&mut self) {
         if self.heap.len() > 64 && self.heap.len() > 2 * self.slots.len() {
             let slots = &self.slots;
