@@ -42,10 +42,10 @@ pub fn render(results: &[Table], before: &str, repeats: usize, charts: Option<&s
         quietness(before),
         costs(),
     );
-    goals(&mut page, &check(results));
     for table in results {
         figure(&mut page, table, charts);
     }
+    goals(&mut page, &check(results));
     page
 }
 
