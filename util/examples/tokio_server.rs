@@ -23,6 +23,8 @@ async fn serve(stream: TcpStream) -> io::Result<()> {
     let mut idle = std::pin::pin!(time::sleep(IDLE));
     loop {
         tokio::select! {
+            // What has arrived beats a timeout of the same moment.
+            biased;
             line = lines.next_line() => {
                 let Some(line) = line? else { return Ok(()) };
                 idle.as_mut().reset(Instant::now() + IDLE);
