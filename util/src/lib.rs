@@ -47,6 +47,10 @@
 //!
 //! Each works on any runtime, by the runtime's engine (see [`time`]), by the process's, or by a
 //! [`Timer`](tickwheel::Timer) of your own; `local` by a timer of its thread.
+//!
+//! In the repository stand [the way from tokio's timers](https://github.com/tickwheel/tickwheel/blob/main/docs/TOKIO.md),
+//! [servers over HTTP](https://github.com/tickwheel/tickwheel/blob/main/docs/HTTP.md), and
+//! [one runtime per core](https://github.com/tickwheel/tickwheel/blob/main/runtimes/README.md).
 // Without its feature an item has no page to link to; docs.rs has all of them.
 #![cfg_attr(
     not(all(
