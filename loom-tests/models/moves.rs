@@ -2,7 +2,7 @@
 
 use super::harness::{UNBOUNDED, bounded, bounded_when_quick, spawn_with};
 use super::world::{BARE, Decided, HELD, explore_timer};
-use crate::node::moves::Rescheduled;
+use crate::node::moves::Move;
 
 /// After a confirmed move out the timer does not fire at its old deadline.
 #[test]
@@ -14,9 +14,9 @@ fn moved_later_or_fire() {
         assert_eq!(
             moved,
             if decided.fired() {
-                Rescheduled::Gone
+                Move::Gone
             } else {
-                Rescheduled::Later
+                Move::Later
             }
         );
         if !decided.fired() {
@@ -30,10 +30,7 @@ fn moved_later_or_fire() {
 fn moved_later_twice_or_fire() {
     explore_timer(bounded(4, 3), BARE, 10, |world, timer| {
         let mover = spawn_with(world, move |world| {
-            [
-                world.reschedule(1, timer, 20),
-                world.reschedule(1, timer, 30),
-            ]
+            [world.move_to(1, timer, 20), world.move_to(1, timer, 30)]
         });
         let mut decided = world.due(timer, timer.mark, 10);
         if let Decided::Again(tick, mark) = decided {
@@ -41,19 +38,19 @@ fn moved_later_twice_or_fire() {
         }
         let moved = mover.join().unwrap();
         match decided {
-            Decided::Fired(10) => assert_eq!(moved, [Rescheduled::Gone, Rescheduled::Gone]),
+            Decided::Fired(10) => assert_eq!(moved, [Move::Gone, Move::Gone]),
             // It fires by a deadline that somebody has put there and not yet told of.
             Decided::Fired(20) => {
-                let first = matches!(moved[0], Rescheduled::Later | Rescheduled::Overtaken);
-                assert!(first && moved[1] == Rescheduled::Gone, "{moved:?}");
+                let first = matches!(moved[0], Move::Later | Move::Overtaken);
+                assert!(first && moved[1] == Move::Gone, "{moved:?}");
             }
             Decided::Fired(30) => {
-                let second = matches!(moved[1], Rescheduled::Later | Rescheduled::Overtaken);
-                assert!(second && moved[0] == Rescheduled::Later, "{moved:?}");
+                let second = matches!(moved[1], Move::Later | Move::Overtaken);
+                assert!(second && moved[0] == Move::Later, "{moved:?}");
             }
             Decided::Fired(deadline) => panic!("nobody asked for {deadline}"),
             _ => {
-                assert_eq!(moved, [Rescheduled::Later, Rescheduled::Later]);
+                assert_eq!(moved, [Move::Later, Move::Later]);
                 assert_eq!(world.fire_the_rest(timer, decided.inserted(), []), Some(30));
             }
         }
@@ -70,8 +67,8 @@ fn moved_earlier_or_fire() {
         let decided = world.due(timer, timer.mark, 20);
         let moved = mover.join().unwrap();
         match decided {
-            Decided::Fired(20) => assert_eq!(moved, Rescheduled::Gone, "not by its deadline"),
-            Decided::Fired(10) => assert_ne!(moved, Rescheduled::Gone, "by its deadline"),
+            Decided::Fired(20) => assert_eq!(moved, Move::Gone, "not by its deadline"),
+            Decided::Fired(10) => assert_ne!(moved, Move::Gone, "by its deadline"),
             other => panic!("{other:?}, because somebody moves it"),
         }
         assert_eq!(world.arrive(timer, moved, 10), None, "it has ended");
@@ -97,7 +94,7 @@ fn moved_earlier_or_looked_at() {
 #[test]
 fn pulled_in_twice_or_arrived() {
     explore_timer(bounded(4, 3), BARE, 30, |world, timer| {
-        let first = world.reschedule(0, timer, 20);
+        let first = world.move_to(0, timer, 20);
         let second = world.mover(1, timer, 10);
         let inserted = world.arrive(timer, first, 20);
         assert!(
@@ -119,7 +116,7 @@ fn pulled_in_twice_or_arrived() {
 fn pulled_in_or_pushed_out_again() {
     explore_timer(bounded(4, 3), BARE, 30, |world, timer| {
         let pulling = world.mover(1, timer, 10);
-        let pushed = world.reschedule(0, timer, 20);
+        let pushed = world.move_to(0, timer, 20);
         let inserted = world.arrive(timer, pushed, 20);
         let Some((tick @ (10 | 20), mark)) = inserted else {
             panic!("inserted as {inserted:?}")
@@ -146,10 +143,7 @@ fn move_or_cancel() {
             Some(1),
             "nobody else ends the timer"
         );
-        assert!(!matches!(
-            mover.join().unwrap(),
-            Rescheduled::Earlier { .. }
-        ));
+        assert!(!matches!(mover.join().unwrap(), Move::Earlier { .. }));
         assert_eq!(world.due(timer, timer.mark, 10), Decided::Dead);
     });
 }
@@ -159,7 +153,7 @@ fn move_or_cancel() {
 fn recycled_by_the_mover_and_armed_again() {
     explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
         let mover = spawn_with(world, move |world| {
-            let _ = world.reschedule(1, timer, 20);
+            let _ = world.move_to(1, timer, 20);
             world.arm(1, 10, 2)
         });
         assert_eq!(
@@ -184,11 +178,7 @@ fn move_or_move_or_fire() {
         let decided = world.due(timer, timer.mark, 10);
         let moved = movers.map(|mover| mover.join().unwrap());
         if decided.fired() {
-            assert_eq!(
-                moved,
-                [Rescheduled::Gone, Rescheduled::Gone],
-                "fired though it was moved"
-            );
+            assert_eq!(moved, [Move::Gone, Move::Gone], "fired though it was moved");
         } else {
             // The second mover moves backwards if the first one has overtaken it.
             let moves = moved.map(|moved| (moved, 20));
@@ -211,7 +201,7 @@ fn earlier_or_later_or_fire() {
             "fires exactly once: {decided:?}, {rest:?}"
         );
         match decided {
-            Decided::Fired(10) => assert_eq!(later, Rescheduled::Gone, "fired at the old deadline"),
+            Decided::Fired(10) => assert_eq!(later, Move::Gone, "fired at the old deadline"),
             Decided::Fired(deadline) => assert_eq!(deadline, 5),
             _ => {}
         }
@@ -225,10 +215,7 @@ fn move_or_drop_handle_or_cancel() {
         let mover = world.mover(1, timer, 20);
         let holder = spawn_with(world, move |world| world.release(2, timer));
         assert_eq!(world.cancel(0, timer), Some(1));
-        assert!(!matches!(
-            mover.join().unwrap(),
-            Rescheduled::Earlier { .. }
-        ));
+        assert!(!matches!(mover.join().unwrap(), Move::Earlier { .. }));
         holder.join().unwrap();
     });
 }
@@ -239,8 +226,8 @@ fn move_or_drop_handle_or_cancel() {
 fn reset_or_fire() {
     for to in [5, 20] {
         explore_timer(bounded(4, 3), HELD, 10, move |world, timer| {
-            let future = spawn_with(world, move |world| match world.reschedule(0, timer, to) {
-                Rescheduled::Gone => Err(world.cancel_and_release(0, timer)),
+            let future = spawn_with(world, move |world| match world.move_to(0, timer, to) {
+                Move::Gone => Err(world.cancel_and_release(0, timer)),
                 moved => Ok(moved),
             });
             let decided = world.due(timer, timer.mark, 10);

@@ -7,7 +7,7 @@ use super::harness::{
 };
 use super::world::{Decided, World};
 use crate::node::fired::Fired;
-use crate::node::moves::Rescheduled;
+use crate::node::moves::Move;
 use crate::node::periodic::Call;
 use crate::node::table::Armed;
 use crate::state::State;
@@ -88,7 +88,7 @@ impl Owner {
     }
 
     /// Starts threads that move the timer, each to its tick.
-    fn movers<const N: usize>(&self, to: [u64; N]) -> [(u64, JoinHandle<Rescheduled>); N] {
+    fn movers<const N: usize>(&self, to: [u64; N]) -> [(u64, JoinHandle<Move>); N] {
         let mut threads = 1..;
         to.map(|to| {
             (
@@ -115,16 +115,16 @@ impl Owner {
     }
 
     /// Waits for movers, whose messages arrive.
-    fn join<const N: usize>(&mut self, movers: [(u64, JoinHandle<Rescheduled>); N]) {
+    fn join<const N: usize>(&mut self, movers: [(u64, JoinHandle<Move>); N]) {
         for (to, mover) in movers {
             let moved = mover.join().unwrap();
-            assert_ne!(moved, Rescheduled::Gone, "nobody ends the timer");
+            assert_ne!(moved, Move::Gone, "nobody ends the timer");
             self.arrived(to, moved);
         }
     }
 
     /// A move's message has arrived.
-    fn arrived(&mut self, deadline: u64, moved: Rescheduled) {
+    fn arrived(&mut self, deadline: u64, moved: Move) {
         self.entries
             .extend(self.world.arrive(self.timer, moved, deadline));
     }
@@ -280,7 +280,7 @@ fn no_call_begins_after_a_cancel() {
 #[test]
 fn no_call_begins_at_the_old_deadline_after_a_move() {
     explore_owner(bounded(4, 2), |_, owner| {
-        let mover = owner.rules_out_calls(|world, timer| world.reschedule(1, timer, SECOND));
+        let mover = owner.rules_out_calls(|world, timer| world.move_to(1, timer, SECOND));
         owner.run_to(FIRST);
         owner.over = None;
         owner.arrived(SECOND, mover.join().unwrap());
@@ -344,7 +344,7 @@ fn moved_twice_or_call() {
     explore_owner(bounded(4, 2), |_, owner| {
         let timer = owner.timer;
         let mover = spawn_with(&owner.world, move |world| {
-            [13, 17].map(|to| (to, world.reschedule(1, timer, to)))
+            [13, 17].map(|to| (to, world.move_to(1, timer, to)))
         });
         owner.run_to(FIRST);
         for (to, moved) in mover.join().unwrap() {
@@ -516,7 +516,7 @@ fn one_tick_decides() {
             Fate::Reinsert { tick: FIRST, .. }
         ));
         let fired = owner.fires(timer.mark, FIRST);
-        let _ = world.reschedule(1, timer, FIRST + 1);
+        let _ = world.move_to(1, timer, FIRST + 1);
         let Call::Moved(Some((tick, mark))) = owner.confirm(fired, FIRST) else {
             panic!("it was moved before the call");
         };

@@ -77,7 +77,7 @@ fn ask_or_recycle_for_a_periodic_timer() {
 fn moved_earlier_or_turn() {
     explore_engine(TWO_THREADS, None, |mut engine| {
         let key = engine.peer.schedule(0, 9, 1).unwrap();
-        let mover = engine.spawn(move |peer| peer.handle.producer(0).reschedule(key, 5));
+        let mover = engine.spawn(move |peer| peer.handle.producer(0).move_to(key, 5));
         assert!(
             engine.sleep_and_run_out(4, mover),
             "the timer is pending all the while"

@@ -85,7 +85,7 @@ fn recycled_and_armed_again_after_cancel() {
 fn stale_key_or_recycled_node() {
     explore_timer(bounded_when_quick(3), BARE, 10, |world, timer| {
         let stranger = spawn_with(world, move |world| {
-            let _ = world.reschedule(1, timer, 99);
+            let _ = world.move_to(1, timer, 99);
             world.cancel(1, timer)
         });
         let cancelled = world.cancel(0, timer);

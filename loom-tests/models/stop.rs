@@ -137,7 +137,7 @@ fn fire_or_replace() {
 fn stop_or_move() {
     explore_engine(TWO_THREADS, LIMIT, |mut engine| {
         let key = engine.peer.schedule(0, 10, 1).unwrap();
-        let mover = engine.spawn(move |peer| peer.handle.producer(1).reschedule(key, 5));
+        let mover = engine.spawn(move |peer| peer.handle.producer(1).move_to(key, 5));
         assert_eq!(engine.close(), 1, "nobody else ends the timer");
         let _ = mover.join().unwrap();
         assert_eq!(engine.finish(), [1]);

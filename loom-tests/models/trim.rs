@@ -7,7 +7,7 @@
 use super::harness::{bounded, bounded_when_quick, explore, spawn_with};
 use super::world::World;
 use crate::node::magazine::CAPACITY;
-use crate::node::moves::Rescheduled;
+use crate::node::moves::Move;
 use crate::node::regions::{Regions, Run};
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
@@ -53,7 +53,7 @@ fn a_stale_key_or_given_back() {
                 generation,
                 mark,
             } = stale;
-            assert_eq!(world.reschedule(1, stale, 5), Rescheduled::Gone);
+            assert_eq!(world.move_to(1, stale, 5), Move::Gone);
             assert_eq!(world.table.deadline_of(index, generation), None);
             assert_eq!(
                 world.cancel(1, stale),

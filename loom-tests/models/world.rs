@@ -6,7 +6,7 @@
 
 use super::harness::{Bound, JoinHandle, Ledger, Payload, explore_as, name_of, spawn_with};
 use crate::node::magazine::{CAPACITY, ThreadCache};
-use crate::node::moves::Rescheduled;
+use crate::node::moves::Move;
 use crate::node::table::{Armed, Table};
 use crate::state::Phase;
 use crate::turn::Fate;
@@ -101,8 +101,8 @@ impl World {
         taken.map(|payload| payload.id())
     }
 
-    pub(super) fn reschedule(&self, thread: usize, timer: Armed, deadline: u64) -> Rescheduled {
-        self.table.reschedule(
+    pub(super) fn move_to(&self, thread: usize, timer: Armed, deadline: u64) -> Move {
+        self.table.move_to(
             &self.caches[thread],
             timer.index,
             timer.generation,
@@ -129,8 +129,8 @@ impl World {
         thread: usize,
         timer: Armed,
         to: u64,
-    ) -> JoinHandle<Rescheduled> {
-        spawn_with(self, move |world| world.reschedule(thread, timer, to))
+    ) -> JoinHandle<Move> {
+        spawn_with(self, move |world| world.move_to(thread, timer, to))
     }
 
     /// The owner returns what is pending, as a stop does.
@@ -167,8 +167,8 @@ impl World {
     }
 
     /// The message of a move reaches the owner: what it inserts for it.
-    pub(super) fn arrive(&self, timer: Armed, moved: Rescheduled, tick: u64) -> Option<(u64, u32)> {
-        let Rescheduled::Earlier { mark } = moved else {
+    pub(super) fn arrive(&self, timer: Armed, moved: Move, tick: u64) -> Option<(u64, u32)> {
+        let Move::Earlier { mark } = moved else {
             return None;
         };
         self.table.arrive(timer.index, mark, tick)
@@ -180,7 +180,7 @@ impl World {
         &self,
         timer: Armed,
         inserted: Option<(u64, u32)>,
-        moves: [(Rescheduled, u64); N],
+        moves: [(Move, u64); N],
     ) -> Option<u64> {
         let arrived = moves
             .into_iter()

@@ -208,7 +208,7 @@ impl<T> Inner<T> {
 
     #[inline]
     pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
-        let moved = |producer: Producer<'_, T>| producer.reschedule(key, tick);
+        let moved = |producer: Producer<'_, T>| producer.move_to(key, tick);
         Reschedule::from_moved(self.on_shard(key.shard(), false, moved))
     }
 

@@ -108,7 +108,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
             return self.timer.reschedule(key, when);
         }
         let tick = self.timer.inner.tick(when);
-        Reschedule::from_moved(self.producer.reschedule(key, tick))
+        Reschedule::from_moved(self.producer.move_to(key, tick))
     }
 }
 

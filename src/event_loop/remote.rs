@@ -143,7 +143,7 @@ impl<T: Send + 'static> Remote<T> {
     /// deadline out sends nothing to the loop.
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let tick = self.deadline_now(when.into()).tick;
-        let moved = |producer: Producer<'_, T>| producer.reschedule(key, tick);
+        let moved = |producer: Producer<'_, T>| producer.move_to(key, tick);
         Reschedule::from_moved(self.shard.owns(key) && self.shard.with_producer(moved))
     }
 

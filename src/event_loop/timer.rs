@@ -241,7 +241,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let tick = self.deadline_of(now, when.into()).tick;
-        Reschedule::from_moved(self.owner.reschedule(key, tick))
+        Reschedule::from_moved(self.owner.move_to(key, tick))
     }
 
     /// Returns whether the timer that `key` names has not ended.

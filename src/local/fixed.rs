@@ -154,7 +154,7 @@ impl<T> FixedTimer<T> {
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>) -> Reschedule {
         let deadline = self.deadline_at(now);
-        if !self.table.move_to(key, deadline.as_nanos()) {
+        if !self.table.move_without_entry(key, deadline.as_nanos()) {
             return Reschedule::Gone;
         }
         self.last = deadline;

@@ -132,7 +132,7 @@ impl<T> Nodes<T> {
 
     /// Sets the deadline of the timer that a key names, if it is pending; its state, and the deadline before.
     #[inline]
-    pub(super) fn reschedule(&mut self, key: Key<T>, deadline: u64) -> Option<(State, u64)> {
+    pub(super) fn move_by_key(&mut self, key: Key<T>, deadline: u64) -> Option<(State, u64)> {
         let (state, node) = self.pair_mut(key.index())?;
         let is_named = state.is_named(key.generation());
         is_named.then(|| (*state, mem::replace(&mut node.deadline, deadline)))

@@ -69,9 +69,9 @@ pub(super) struct Renewed<T> {
     pub(super) rests: bool,
 }
 
-/// The result of a change of deadline.
+/// The result of a move.
 #[must_use]
-pub(super) enum Rescheduled {
+pub(super) enum LocalMove {
     /// Done; the entry that is inserted finds the new deadline when it comes due.
     Later,
     /// Done; an entry must be inserted, because the new deadline is earlier.
@@ -224,25 +224,25 @@ impl<T> Table<T> {
 
     /// Moves a pending timer.
     #[inline]
-    pub(super) fn reschedule(&mut self, key: Key<T>, deadline: Deadline) -> Rescheduled {
-        let Some((state, before)) = self.nodes.reschedule(key, deadline.tick) else {
-            return Rescheduled::Gone;
+    pub(super) fn move_to(&mut self, key: Key<T>, deadline: Deadline) -> LocalMove {
+        let Some((state, before)) = self.nodes.move_by_key(key, deadline.tick) else {
+            return LocalMove::Gone;
         };
         let index = key.index();
         if state.is_periodic() {
             self.restart(index, deadline);
         }
         if deadline.tick >= before {
-            return Rescheduled::Later;
+            return LocalMove::Later;
         }
         let state = self.nodes.supersede_entry(index);
-        Rescheduled::Earlier(Armed { state, index })
+        LocalMove::Earlier(Armed { state, index })
     }
 
     /// Moves a pending timer that has no entry; false if it has ended.
     #[inline]
-    pub(super) fn move_to(&mut self, key: Key<T>, deadline: u64) -> bool {
-        self.nodes.reschedule(key, deadline).is_some()
+    pub(super) fn move_without_entry(&mut self, key: Key<T>, deadline: u64) -> bool {
+        self.nodes.move_by_key(key, deadline).is_some()
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! `LocalTimer`: schedule, cancel, reschedule, ask.
 
-use super::table::{Armed, Rescheduled, Table};
+use super::table::{Armed, LocalMove, Table};
 use crate::settings::Settings;
 use crate::state::Phase;
 use crate::time::{
@@ -246,10 +246,10 @@ impl<T> LocalTimer<T> {
     #[inline]
     pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let deadline = self.deadline_of(now, when.into());
-        match self.table.reschedule(key, deadline) {
-            Rescheduled::Gone => return Reschedule::Gone,
-            Rescheduled::Later => {}
-            Rescheduled::Earlier(armed) => {
+        match self.table.move_to(key, deadline) {
+            LocalMove::Gone => return Reschedule::Gone,
+            LocalMove::Later => {}
+            LocalMove::Earlier(armed) => {
                 self.insert(armed.entry(deadline.tick));
                 self.count_zombie();
             }

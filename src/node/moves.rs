@@ -8,10 +8,10 @@ use super::magazine::ThreadCache;
 use super::table::Table;
 use crate::state::{Arrival, Moved};
 
-/// The result of a reschedule.
+/// The result of a move.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rescheduled {
+pub(crate) enum Move {
     /// Done; the entry that is already inserted finds the new deadline when it comes due.
     Later,
     /// Done; the owner must be told by an entry with this mark, because an earlier deadline than what is inserted may
@@ -26,34 +26,34 @@ pub(crate) enum Rescheduled {
 impl<T> Table<T> {
     /// Moves a living timer's deadline.
     #[inline]
-    pub(crate) fn reschedule(
+    pub(crate) fn move_to(
         &self,
         cache: &ThreadCache,
         index: u32,
         generation: u64,
         deadline: u64,
-    ) -> Rescheduled {
+    ) -> Move {
         let Some(node) = self.nodes.get(index) else {
-            return Rescheduled::Gone;
+            return Move::Gone;
         };
         let Some(begun) = node.state.begin_move(generation) else {
-            return Rescheduled::Gone;
+            return Move::Gone;
         };
         let Some(old) = node.deadline.move_to(deadline, !begun.is_periodic()) else {
             // It is being fired right now.
             if node.state.give_up_move() {
                 cache.give(&self.depot, index);
             }
-            return Rescheduled::Gone;
+            return Move::Gone;
         };
         match node.state.finish_move(begun, deadline < old) {
-            Moved::Tell { mark } => Rescheduled::Earlier { mark },
-            Moved::Noted => Rescheduled::Later,
+            Moved::Tell { mark } => Move::Earlier { mark },
+            Moved::Noted => Move::Later,
             Moved::Ended { recycle } => {
                 if recycle {
                     cache.give(&self.depot, index);
                 }
-                Rescheduled::Overtaken
+                Move::Overtaken
             }
         }
     }

@@ -215,8 +215,8 @@ impl<T> ShardHandle<T> {
     }
 
     /// Deadlines moved so far. O(threads).
-    pub(crate) fn moved(&self) -> u64 {
-        self.threads_sum(|thread| thread.moved.get()) + self.owner.moved.get()
+    pub(crate) fn moves(&self) -> u64 {
+        self.threads_sum(|thread| thread.moves.get()) + self.owner.moves.get()
     }
 
     /// Beginnings and ends so far. O(threads).
@@ -291,7 +291,7 @@ pub(crate) struct ThreadState {
     /// Of the deadlines moved, those of which the owner was told.
     pub(crate) moves_sent: Counter,
     /// Deadlines moved through this thread state.
-    pub(crate) moved: Counter,
+    pub(crate) moves: Counter,
     /// Owned handles made of timers that were accepted through this thread state.
     pub(crate) handles_made: Counter,
     /// Owned handles, of any thread's timers, that this thread has dropped. Written as the last access to the engine.

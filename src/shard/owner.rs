@@ -10,7 +10,7 @@ use super::limit::Limit;
 use super::producer::unpack;
 use crate::inbox::Reader;
 use crate::node::fired::Fired;
-use crate::node::moves::Rescheduled;
+use crate::node::moves::Move;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
@@ -296,7 +296,7 @@ impl<T> Owner<T> {
 
     /// Moves the deadline of a timer of this shard; whether it was pending.
     #[inline]
-    pub(crate) fn reschedule(&mut self, key: Key<T>, deadline: u64) -> bool {
+    pub(crate) fn move_to(&mut self, key: Key<T>, deadline: u64) -> bool {
         if !self.handle.owns(key) {
             return false;
         }
@@ -304,10 +304,10 @@ impl<T> Owner<T> {
         if self.is_alone() && own.move_later_alone(key, deadline) {
             return true;
         }
-        match own.move_to(key, deadline) {
-            Rescheduled::Gone => return false,
-            Rescheduled::Later | Rescheduled::Overtaken => {}
-            Rescheduled::Earlier { mark } => {
+        match own.move_deadline(key, deadline) {
+            Move::Gone => return false,
+            Move::Later | Move::Overtaken => {}
+            Move::Earlier { mark } => {
                 let index = key.index();
                 if let Some((deadline, mark)) = own.shard.table.arrive(index, mark, deadline) {
                     self.insert(Entry {
@@ -322,7 +322,7 @@ impl<T> Owner<T> {
                 }
             }
         }
-        self.handle.of_owner().thread.moved.add(1);
+        self.handle.of_owner().thread.moves.add(1);
         true
     }
 

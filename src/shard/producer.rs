@@ -7,7 +7,7 @@ use super::handle::{ShardHandle, ThreadState};
 use crate::contain;
 use crate::inbox::Message;
 use crate::node::fired::Fired;
-use crate::node::moves::Rescheduled;
+use crate::node::moves::Move;
 use crate::node::table::Armed;
 use crate::park::Announced;
 use crate::state::Phase;
@@ -220,7 +220,7 @@ impl<T> Producer<'_, T> {
             .table
             .move_later_alone(key.index(), generation, deadline);
         if moved {
-            thread.moved.add(1);
+            thread.moves.add(1);
         }
         moved
     }
@@ -303,23 +303,23 @@ impl<T> Producer<'_, T> {
     }
 
     #[inline]
-    pub(super) fn move_to(self, key: Key<T>, deadline: u64) -> Rescheduled {
+    pub(super) fn move_deadline(self, key: Key<T>, deadline: u64) -> Move {
         let Self { shard, thread } = self;
         let generation = shard.table.generation(key);
         shard
             .table
-            .reschedule(&thread.cache, key.index(), generation, deadline)
+            .move_to(&thread.cache, key.index(), generation, deadline)
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
     #[inline]
-    pub(crate) fn reschedule(self, key: Key<T>, deadline: u64) -> bool {
-        match self.move_to(key, deadline) {
-            Rescheduled::Gone => return false,
-            Rescheduled::Later | Rescheduled::Overtaken => {}
-            Rescheduled::Earlier { mark } => self.send_move(deadline, key.index(), mark),
+    pub(crate) fn move_to(self, key: Key<T>, deadline: u64) -> bool {
+        match self.move_deadline(key, deadline) {
+            Move::Gone => return false,
+            Move::Later | Move::Overtaken => {}
+            Move::Earlier { mark } => self.send_move(deadline, key.index(), mark),
         }
-        self.thread.moved.add(1);
+        self.thread.moves.add(1);
         true
     }
 

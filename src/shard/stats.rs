@@ -114,7 +114,7 @@ impl ShardStats {
             returned: sums.returned,
             scheduled: sums.scheduled,
             pending,
-            rescheduled: handle.moved(),
+            rescheduled: handle.moves(),
             panics,
             refused_by_executor,
             cut_short: counters.cut_short.get(),
