@@ -67,7 +67,7 @@ begin:
   assert((seen & COUNT) != COUNT);
 #endif
   STEP(if :: state == seen -> state = state + MOVER; begun = state :: else -> seen = state; goto begin fi);
-  /* Deadline::move_to */
+  /* DeadlineWord::move_to */
   STEP(old = deadline);
 move:
   if

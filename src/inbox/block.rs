@@ -1,7 +1,7 @@
 //! The blocks of the inbox: a row of slots that one thread writes and the reader reads.
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::boxed::Place;
+use crate::sync::boxed::EmptyBox;
 use crate::sync::cell::Tracked;
 use crate::sync::{bounded, pages};
 use std::ptr;
@@ -59,12 +59,12 @@ impl Slot {
     }
 }
 
-pub(crate) struct Block {
+pub(crate) struct InboxBlock {
     /// The block that was handed over after this one. Once the queue's tail has left this one, the link is the
     /// reader's, which leaves out blocks that are read.
-    pub(super) next: AtomicPtr<Block>,
+    pub(super) next: AtomicPtr<InboxBlock>,
     /// The block below this one in the stack of those that are read to their end.
-    pub(super) below: AtomicPtr<Block>,
+    pub(super) below: AtomicPtr<InboxBlock>,
     /// Bit 63 of the words of this lap. Every slot is written in each lap, so the other value means a
     /// message of the lap before, which the reader has read. Written before the block is handed over.
     lap: AtomicU64,
@@ -74,7 +74,7 @@ pub(crate) struct Block {
     _tracked: Tracked,
 }
 
-impl Block {
+impl InboxBlock {
     /// Returns a block with this many slots, in its first lap; `None` if there is no memory.
     pub(super) fn new(slots: usize) -> Option<Box<Self>> {
         let mut row = Vec::new();
@@ -83,7 +83,7 @@ impl Block {
             tick: AtomicU64::new(0),
             word: AtomicU64::new(0),
         });
-        let place = Place::new()?;
+        let place = EmptyBox::new()?;
         Some(place.put(Self {
             next: AtomicPtr::new(ptr::null_mut()),
             below: AtomicPtr::new(ptr::null_mut()),

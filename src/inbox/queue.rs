@@ -1,7 +1,7 @@
 //! The outer queue of the inbox, after Michael and Scott (1996): threads append their blocks to it, and the [`Reader`]
 //! takes them from it and reads them.
 
-use super::block::{Block, Message, SLOTS};
+use super::block::{InboxBlock, Message, SLOTS};
 use super::rest::AtRest;
 use super::writer::Writer;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// The part of the inbox that all producers share.
 pub(crate) struct Inbox {
     /// The block that the next one is linked to, or one before it; never behind a block that has been retired.
-    tail: CachePadded<AtomicPtr<Block>>,
+    tail: CachePadded<AtomicPtr<InboxBlock>>,
     /// Slots in the blocks that were handed over.
     handed: CachePadded<AtomicU64>,
     /// Those of them that the reader knew of in its last drain.
     known: AtomicU64,
     /// The first block of those that are not read to their end, or the one that was taken last. Written by the reader.
-    first: AtomicPtr<Block>,
+    first: AtomicPtr<InboxBlock>,
     domain: Domain,
     pub(super) at_rest: AtRest,
 }
@@ -27,8 +27,8 @@ pub(crate) struct Inbox {
 impl Inbox {
     /// Creates an inbox, with the empty block that its reader begins with.
     pub(super) fn new() -> Self {
-        let Some(dummy) = Block::new(0) else {
-            std::alloc::handle_alloc_error(std::alloc::Layout::new::<Block>())
+        let Some(dummy) = InboxBlock::new(0) else {
+            std::alloc::handle_alloc_error(std::alloc::Layout::new::<InboxBlock>())
         };
         let dummy = Box::into_raw(dummy);
         Self {
@@ -52,11 +52,11 @@ impl Inbox {
         if !writer.participates() && !epoch::has_memory() {
             return None;
         }
-        let size = Block::next_size(writer.size());
+        let size = InboxBlock::next_size(writer.size());
         let mut rested = self.at_rest.take(&writer.pin(&self.domain), size == SLOTS);
         rested.iter_mut().for_each(|block| block.renew());
-        let block = rested.or_else(|| Block::new(size))?;
-        epoch::serves_again::<Block>(&self.domain, &*block);
+        let block = rested.or_else(|| InboxBlock::new(size))?;
+        epoch::serves_again::<InboxBlock>(&self.domain, &*block);
         writer.open(block);
         Some(())
     }
@@ -65,7 +65,7 @@ impl Inbox {
     /// own writer; lock-free; pins the epoch for its length.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hand_over(&self, writer: &Writer, block: NonNull<Block>) -> u64 {
+    pub(crate) fn hand_over(&self, writer: &Writer, block: NonNull<InboxBlock>) -> u64 {
         // SAFETY: the caller's open block, which stays open until it is full.
         let slots = unsafe { block.as_ref() }.slots().len() as u64;
         self.link(writer, block);
@@ -74,7 +74,7 @@ impl Inbox {
         handed.saturating_sub(self.known.load(Ordering::Relaxed))
     }
 
-    fn link(&self, writer: &Writer, block: NonNull<Block>) {
+    fn link(&self, writer: &Writer, block: NonNull<InboxBlock>) {
         let guard = writer.pin(&self.domain);
         loop {
             // ORDERING: Acquire pairs with the Release in `advance`: the block is initialised. [P7]
@@ -99,7 +99,7 @@ impl Inbox {
     }
 
     /// Moves the tail from a block to the one after it, if no other thread has yet.
-    pub(super) fn advance(&self, from: *mut Block, next: *mut Block) {
+    pub(super) fn advance(&self, from: *mut InboxBlock, next: *mut InboxBlock) {
         // ORDERING: Release publishes the block to producers that load the tail [P7]. Failure means that the tail
         // has left `from`.
         let _ = self
@@ -108,14 +108,14 @@ impl Inbox {
     }
 
     /// Returns the block at which the reader begins a drain.
-    pub(super) fn first(&self) -> NonNull<Block> {
+    pub(super) fn first(&self) -> NonNull<InboxBlock> {
         // ORDERING: Relaxed: only the reader writes it, and a new one is given it with the inbox.
         // SAFETY: never null: `new` made the first one of a box, and `leave_out` stores no null.
         unsafe { NonNull::new_unchecked(self.first.load(Ordering::Relaxed)) }
     }
 
     /// Lets `next` follow `before` in the reader's list, or come first.
-    pub(super) fn leave_out(&self, before: Option<NonNull<Block>>, next: NonNull<Block>) {
+    pub(super) fn leave_out(&self, before: Option<NonNull<InboxBlock>>, next: NonNull<InboxBlock>) {
         // SAFETY: the reader has not put it to rest.
         let link = before
             .as_ref()
@@ -143,7 +143,7 @@ impl Drop for Inbox {
 pub(crate) struct Reader {
     inbox: Arc<Inbox>,
     /// The block that was taken last, whose link leads to the next one.
-    head: NonNull<Block>,
+    head: NonNull<InboxBlock>,
 }
 
 // SAFETY: the links that it follows are its own; it may move between threads as a whole.
@@ -227,7 +227,7 @@ impl Reader {
 
     #[cfg(all(test, not(tickwheel_loom)))]
     pub(super) fn open_blocks(&self) -> usize {
-        let next = |block: &NonNull<Block>| {
+        let next = |block: &NonNull<InboxBlock>| {
             // SAFETY: as in `drain`.
             // ORDERING: Relaxed: the reader's own links.
             NonNull::new(unsafe { block.as_ref() }.next.load(Ordering::Relaxed))

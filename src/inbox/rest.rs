@@ -10,7 +10,7 @@
 //!
 //! Any thread; lock-free.
 
-use super::block::Block;
+use super::block::InboxBlock;
 use super::pool::Pool;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::bounded;
@@ -24,11 +24,11 @@ const MANY: usize = 48;
 /// See the module.
 pub(super) struct AtRest {
     /// The stack's top: the block that was read last.
-    read: AtomicPtr<Block>,
+    read: AtomicPtr<InboxBlock>,
     /// About how many lie in it.
     len: AtomicUsize,
     /// Shared with what the epoch has yet to do.
-    pool: Arc<Pool<Block>>,
+    pool: Arc<Pool<InboxBlock>>,
 }
 
 impl AtRest {
@@ -48,7 +48,7 @@ impl AtRest {
     /// The block must have been made by `Block::new`; neither head nor tail of the queue leads to it (links do not
     /// matter: only the reader follows one); its thread has written its last slot, and the reader has read it; it
     /// is not put twice.
-    pub(super) unsafe fn put(&self, block: NonNull<Block>) {
+    pub(super) unsafe fn put(&self, block: NonNull<InboxBlock>) {
         // SAFETY: the caller's promise; the block is not retired yet.
         let put = unsafe { block.as_ref() };
         // ORDERING: Relaxed: a rough count.
@@ -74,7 +74,7 @@ impl AtRest {
 
     /// Returns a block that serves again, if one is wanted and there is one. Retires what has been put, if that is
     /// enough.
-    pub(super) fn take(&self, guard: &Guard, is_wanted: bool) -> Option<Box<Block>> {
+    pub(super) fn take(&self, guard: &Guard, is_wanted: bool) -> Option<Box<InboxBlock>> {
         let rested = if is_wanted { self.pool.take() } else { None };
         // Each time takes the epoch a bag, which it allocates: so several blocks together, but under loom.
         // ORDERING: Relaxed: a rough count.
@@ -94,7 +94,7 @@ impl AtRest {
         for _ in 0..MANY {
             let Some(block) = self.pop(guard) else { break };
             let pool = Arc::clone(&self.pool);
-            let heir = move |block: Box<Block>| {
+            let heir = move |block: Box<InboxBlock>| {
                 // What is not kept is freed here.
                 _ = block.serves_again().then(|| pool.put(block));
             };
@@ -105,7 +105,7 @@ impl AtRest {
     }
 
     /// Takes the top off.
-    fn pop(&self, guard: &Guard) -> Option<NonNull<Block>> {
+    fn pop(&self, guard: &Guard) -> Option<NonNull<InboxBlock>> {
         // ORDERING: Acquire pairs with `put`. [P18]
         let mut top = self.read.load(Ordering::Acquire);
         loop {

@@ -1,6 +1,6 @@
 //! The inbox on real threads, and the cases that can be forced by hand.
 
-use super::block::Block;
+use super::block::InboxBlock;
 use super::*;
 use crate::sync::epoch::Domain;
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ fn message(word: u64) -> Message {
 }
 
 /// Writes a message as a shard does; the block that was begun, if one was.
-fn push(inbox: &Inbox, writer: &Writer, word: u64) -> Option<*mut Block> {
+fn push(inbox: &Inbox, writer: &Writer, word: u64) -> Option<*mut InboxBlock> {
     if !writer.is_ready() {
         inbox.prepare(writer).unwrap();
     }
@@ -192,5 +192,5 @@ fn a_block_that_there_is_no_memory_for_is_refused() {
     } else {
         usize::MAX
     };
-    assert!(Block::new(most / size_of::<Message>()).is_none());
+    assert!(InboxBlock::new(most / size_of::<Message>()).is_none());
 }

@@ -8,7 +8,7 @@
 //!          lap   block size   fresh   slots left
 //! ```
 
-use super::block::{Block, LAP, Message, Slot};
+use super::block::{InboxBlock, LAP, Message, Slot};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::epoch::{Domain, Guard, Participant};
 use std::ptr::NonNull;
@@ -24,7 +24,7 @@ pub(crate) struct Writer {
     /// The slot that the next message goes to, if there is one left.
     slot: AtomicPtr<Slot>,
     /// The open block; looked at only while it is fresh.
-    block: AtomicPtr<Block>,
+    block: AtomicPtr<InboxBlock>,
     state: AtomicU64,
     /// Its place in the inbox's epoch, from its first pin on.
     participant: AtomicPtr<Participant>,
@@ -45,7 +45,7 @@ impl Writer {
     }
 
     /// Begins a new block. The last one must be full.
-    pub(super) fn open(&self, block: Box<Block>) {
+    pub(super) fn open(&self, block: Box<InboxBlock>) {
         debug_assert!(!self.is_ready());
         let (lap, size) = (block.lap(), block.slots().len() as u64);
         let block = Box::into_raw(block);
@@ -62,7 +62,7 @@ impl Writer {
     /// not seen before [`Inbox::hand_over`](super::Inbox::hand_over).
     #[must_use = "the first message of a block is not seen before the block is handed over"]
     #[inline(always)]
-    pub(crate) fn write(&self, message: Message) -> Option<NonNull<Block>> {
+    pub(crate) fn write(&self, message: Message) -> Option<NonNull<InboxBlock>> {
         debug_assert!(self.is_ready());
         // ORDERING: Relaxed: as in `is_ready`.
         let state = self.state.load(Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Writer {
     }
 
     #[cold]
-    fn opened(&self) -> NonNull<Block> {
+    fn opened(&self) -> NonNull<InboxBlock> {
         // ORDERING: Relaxed: as in `is_ready`.
         let block = self.block.load(Ordering::Relaxed);
         // SAFETY: `open` made it of a box, which is never null.
@@ -105,7 +105,7 @@ impl Writer {
     }
 
     /// Returns a block that was opened and never written to, if there is one: no other thread knows it.
-    pub(super) fn take_fresh(&self) -> Option<Box<Block>> {
+    pub(super) fn take_fresh(&self) -> Option<Box<InboxBlock>> {
         // ORDERING: Relaxed: as in `is_ready`.
         let state = self.state.load(Ordering::Relaxed);
         if state & FRESH == 0 {

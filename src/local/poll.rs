@@ -150,7 +150,7 @@ impl<T> LocalTimer<T> {
                 handler(due.timer(), expired);
                 continue;
             }
-            let call = Call {
+            let call = CallUnderWay {
                 due: &mut due,
                 clock,
             };
@@ -166,12 +166,12 @@ impl<T> LocalTimer<T> {
 }
 
 /// A handler's call, after which a pause begins, be it by a panic.
-struct Call<'c, 'a, T, C: Clock + ?Sized> {
+struct CallUnderWay<'c, 'a, T, C: Clock + ?Sized> {
     due: &'c mut Expirations<'a, LocalTimer<T>>,
     clock: &'c C,
 }
 
-impl<T, C: Clock + ?Sized> Drop for Call<'_, '_, T, C> {
+impl<T, C: Clock + ?Sized> Drop for CallUnderWay<'_, '_, T, C> {
     fn drop(&mut self) {
         if let Some(ended) = read_quietly(self.clock) {
             self.due.timer().rest(ended);

@@ -7,7 +7,7 @@
 
 use super::node::Nodes;
 use crate::state::{Phase, State, generation_seed};
-use crate::sync::boxed::Place;
+use crate::sync::boxed::EmptyBox;
 use crate::time::{Deadline, Repeat, Time};
 use crate::turn::{Fate, TimerStore};
 use crate::types::{Key, ScheduleError, ScheduleErrorKind};
@@ -130,7 +130,7 @@ impl<T> Table<T> {
         if !self.has_free() && !self.grow() {
             return Err(self.refusal(repeat.payload));
         }
-        let Some(place) = Place::new() else {
+        let Some(place) = EmptyBox::new() else {
             return Err(ScheduleError::no_memory(repeat.payload));
         };
         let armed = self.nodes.arm_periodic(self.free, place.put(repeat));

@@ -19,7 +19,7 @@ use super::table::{Armed, Table};
 use crate::contain;
 use crate::state::{CLAIMED, Confirmed, Finished, MOVED, Phase, READING_PAYLOAD, State};
 use crate::sync::atomic::Ordering;
-use crate::sync::boxed::Place;
+use crate::sync::boxed::EmptyBox;
 use crate::time::{Repeat, Time};
 use crate::turn::Fate;
 
@@ -46,7 +46,7 @@ impl<T> Table<T> {
         template: T,
         count: impl FnOnce(),
     ) -> Result<Armed, T> {
-        let place = Place::new();
+        let place = EmptyBox::new();
         let Some((place, node)) = place.and_then(|place| Some((place, self.take_node(cache)?)))
         else {
             contain::drop_payload(template);

@@ -12,7 +12,7 @@
 //! of the two who lets go last frees the rest.
 
 use crate::contain;
-use crate::sync::boxed::Place;
+use crate::sync::boxed::EmptyBox;
 use crate::sync::cell::{Tracked, UnsafeCell};
 use crate::time::{Recurrence, Repeat};
 use std::mem::ManuallyDrop;
@@ -47,7 +47,7 @@ impl<T> Copy for Link<T> {}
 
 impl<T> Link<T> {
     /// Creates a periodic state, to be given to [`free`](Self::free) when both parts are done with.
-    pub(super) fn new(place: Place<PeriodicState<T>>, repeat: Repeat<T>, template: T) -> Self {
+    pub(super) fn new(place: EmptyBox<PeriodicState<T>>, repeat: Repeat<T>, template: T) -> Self {
         let Repeat {
             payload,
             clone,

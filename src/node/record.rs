@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 /// One timer's record: 24 bytes with an eight-byte payload.
 pub(super) struct Node<T> {
     pub(super) state: StateWord,
-    pub(super) deadline: Deadline,
+    pub(super) deadline: DeadlineWord,
     load: UnsafeCell<NodePayload<T>>,
 }
 
@@ -52,7 +52,7 @@ impl<T> Default for Node<T> {
     fn default() -> Self {
         Self {
             state: StateWord::default(),
-            deadline: Deadline::default(),
+            deadline: DeadlineWord::default(),
             load: UnsafeCell::new(NodePayload { nothing: () }),
         }
     }
@@ -135,7 +135,7 @@ const NEVER: u64 = SETTLED - 1;
 ///   due. A move clears it, and the owner sets it again when it takes the new deadline over. So it takes none over
 ///   twice, and it never overwrites a mover's request.
 #[derive(Default)]
-pub(super) struct Deadline(AtomicU64);
+pub(super) struct DeadlineWord(AtomicU64);
 
 /// The value at one moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -160,7 +160,7 @@ const fn stored(tick: u64) -> u64 {
     if tick < NEVER { tick } else { NEVER }
 }
 
-impl Deadline {
+impl DeadlineWord {
     /// Sets the deadline of a timer that no other thread knows.
     #[inline]
     pub(super) fn set(&self, tick: u64) {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_far_end_of_time_is_never() {
-        let deadline = Deadline::default();
+        let deadline = DeadlineWord::default();
         for (tick, kept) in [
             (NEVER - 1, NEVER - 1),
             (NEVER, u64::MAX),
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_settled_deadline_moves_only_if_it_is_not_final() {
-        let deadline = Deadline::default();
+        let deadline = DeadlineWord::default();
         deadline.set(5);
         let stale = deadline.load();
         assert_eq!(deadline.move_to(7, true), Some(5));

@@ -6,4 +6,4 @@
 pub(crate) mod parker;
 mod wake_state;
 
-pub(crate) use wake_state::{Announced, Call, Wake, WakeState};
+pub(crate) use wake_state::{Announced, Wake, WakeCall, WakeState};

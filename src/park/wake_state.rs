@@ -21,13 +21,13 @@ const FULL: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// Wake the owner, then tell with [`WakeState::called`] that it is done.
-    Needed(Call),
+    Needed(WakeCall),
     NotNeeded,
 }
 
 /// The sleep that a producer is about to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Call(pub(super) u64);
+pub(crate) struct WakeCall(pub(super) u64);
 
 /// The answer to a producer.
 #[must_use = "the owner may have to be woken, and a closed shard takes no timers"]
@@ -157,12 +157,12 @@ impl WakeState {
             return Wake::NotNeeded;
         }
         self.words.calling.store(sleep, Ordering::Relaxed);
-        Wake::Needed(Call(sleep))
+        Wake::Needed(WakeCall(sleep))
     }
 
     /// Notes, as the producer that called, that the wake which `notify` asked for has succeeded: other producers may
     /// rely on it.
-    pub(crate) fn called(&self, call: Call) {
+    pub(crate) fn called(&self, call: WakeCall) {
         // ORDERING: Relaxed: as in `request_wake`.
         self.words.called.store(call.0, Ordering::Relaxed);
     }

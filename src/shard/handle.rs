@@ -6,7 +6,7 @@ use super::limit::Limit;
 use crate::inbox::{Inbox, Writer};
 use crate::node::magazine::ThreadCache;
 use crate::node::table::Table;
-use crate::park::{Call, Wake, WakeState};
+use crate::park::{Wake, WakeCall, WakeState};
 use crate::state::State;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::segments::{Segments, Zeroable};
@@ -166,7 +166,7 @@ impl<T> ShardHandle<T> {
     }
 
     #[cold]
-    fn end_sleep(&self, call: Call) {
+    fn end_sleep(&self, call: WakeCall) {
         // Where it has not been woken no producer may rely on it: the next one calls, too.
         if (self.wake_owner)() {
             self.wake_state.called(call);

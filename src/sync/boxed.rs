@@ -5,9 +5,9 @@ use alloc::boxed::Box;
 use core::mem::MaybeUninit;
 
 /// Memory for one value.
-pub(crate) struct Place<T>(Box<MaybeUninit<T>>);
+pub(crate) struct EmptyBox<T>(Box<MaybeUninit<T>>);
 
-impl<T> Place<T> {
+impl<T> EmptyBox<T> {
     /// Allocates a place; `None` if there is no memory.
     pub(crate) fn new() -> Option<Self> {
         const { assert!(size_of::<T>() > 0) };

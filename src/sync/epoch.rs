@@ -9,7 +9,7 @@
 //! reclaims as early as the rules allow, and its pin is free where a model does not ask for more. So loom can explore
 //! three threads.
 
-use super::boxed::Place;
+use super::boxed::EmptyBox;
 
 #[cfg(tickwheel_epoch_stand_in)]
 pub(crate) use super::explored::stand_in::{
@@ -22,7 +22,7 @@ pub(crate) use crossbeam_epoch::{Collector as Domain, Guard, LocalHandle as Part
 /// was retired: it has no way to say that there is none.
 pub(crate) fn has_memory() -> bool {
     // Or an optimiser leaves an allocation out that nobody looks at, and takes it for granted.
-    std::hint::black_box(Place::<[u64; 512]>::new()).is_some()
+    std::hint::black_box(EmptyBox::<[u64; 512]>::new()).is_some()
 }
 
 /// Gives a box to `heir` once every guard that was taken before this call is gone; on any thread that pins.
