@@ -14,7 +14,10 @@ use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
+use std::future::{pending, poll_fn};
 use std::hint::black_box;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tickwheel::{
     BuildError, Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Time, Timer,
@@ -24,6 +27,8 @@ use tickwheel_benches::local::{
     Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
 use tickwheel_benches::process::{Failure, arguments, find, output, under_valgrind};
+use tickwheel_util::time;
+use tokio::runtime::Runtime;
 
 /// Operations of the shorter run.
 const COUNT: usize = 100_000;
@@ -37,7 +42,7 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// Does an operation so many times.
 type Operation = fn(usize);
 
-const OPERATIONS: [(&str, Operation); 25] = [
+const OPERATIONS: [(&str, Operation); 27] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
     // The same with a table of payloads and no timer: the benchmark's own share, and the least there is.
@@ -162,6 +167,30 @@ const OPERATIONS: [(&str, Operation); 25] = [
     }),
     // Schedule and fire, a thousand per tick.
     ("engine-life", lives),
+    // A timeout in a runtime of tokio, by the runtime's engine: armed and dropped.
+    ("time-timeout", |times| {
+        in_runtime(times, async || {
+            let mut limited = pin!(time::timeout(DELAY, pending::<()>()));
+            let polled = poll_fn(|cx| Poll::Ready(limited.as_mut().poll(cx))).await;
+            assert!(polled.is_pending());
+        });
+    }),
+    // A sleep there, from its making to the poll after its wake, of a thousand tasks.
+    ("time-life", |times| {
+        let lives = async |task: usize, lives: usize| {
+            for life in 0..lives {
+                time::sleep(Duration::from_millis(5 + (7 * task + life) as u64 % 20)).await;
+            }
+        };
+        runtime().block_on(async {
+            let tasks: Vec<_> = (0..RESIDENTS)
+                .map(|task| tokio::spawn(lives(task, times / RESIDENTS)))
+                .collect();
+            for task in tasks {
+                task.await.expect("no task panics");
+            }
+        });
+    }),
 ];
 
 /// The record.
@@ -252,6 +281,23 @@ fn rearms<P: LocalPeer>(times: usize) {
     let mut churn = Churn::<P>::new(RESIDENTS, LONG, None);
     black_box(rearm(&mut churn, times));
     churn.end();
+}
+
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_io().build().expect("a runtime")
+}
+
+/// Does an operation in a task of tokio, which yields to the runtime once per thousand.
+fn in_runtime(times: usize, operation: impl AsyncFn()) {
+    runtime().block_on(async {
+        for number in 0..times {
+            operation().await;
+            if number % RESIDENTS == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    });
 }
 
 /// Keeps a thousand timers in flight; `now_and_then` is called once per thousand pairs.
