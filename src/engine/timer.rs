@@ -1,5 +1,6 @@
 //! `Timer`: the engine as its users hold it.
 
+use super::crew::status::EnginePhase;
 use super::handle::TimerHandle;
 use super::hold::TimerRef;
 use super::inner::Inner;
@@ -407,9 +408,11 @@ impl<T: Send + 'static> Timer<T> {
     }
 
     /// Returns whether the engine has been stopped: [`EngineState::Stopped`].
+    #[inline]
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.state() == EngineState::Stopped
+        // Without a look at the shards, of which `state` asks whether one has failed.
+        self.inner.status.phase() == EnginePhase::Stopped
     }
 
     /// Returns whether both are of one engine: a clone, or one that a [`WeakTimer`](crate::WeakTimer) gave back.

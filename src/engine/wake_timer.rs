@@ -74,6 +74,7 @@ fn identity(waker: &Waker) -> (usize, usize) {
 }
 
 impl WakeTimer {
+    #[inline]
     pub(crate) fn of(timer: &Timer) -> Self {
         let engine = &timer.inner;
         // Each engine has a first shard.

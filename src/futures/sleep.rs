@@ -175,6 +175,7 @@ impl Timer {
     /// assert!(sleep.deadline() > timer.now());
     /// # Ok(()) }
     /// ```
+    #[inline]
     pub fn sleep(&self, when: impl Into<When>) -> Sleep<SleepError> {
         Sleep::new(WakeTimer::of(self), when.into())
     }

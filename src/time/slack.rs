@@ -16,7 +16,13 @@ impl Grid {
     /// that is not [`EXACT`](Self::EXACT).
     #[inline]
     pub(crate) const fn within(slack: Duration) -> Self {
-        match saturating_ns(slack).checked_ilog2() {
+        Self::within_ns(saturating_ns(slack))
+    }
+
+    /// Like [`within`](Self::within), in nanoseconds.
+    #[inline]
+    pub(crate) const fn within_ns(slack: u64) -> Self {
+        match slack.checked_ilog2() {
             None | Some(0) => Self(u64::BITS as u8),
             Some(exponent) => Self(exponent as u8),
         }

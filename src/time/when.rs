@@ -150,7 +150,12 @@ impl When {
     pub fn with_usual_slack(self) -> Self {
         match self.0 {
             Kind::After(Grid::EXACT, delay) if delay.as_secs() > 0 => {
-                self.with_slack((delay / 1000).min(Duration::from_millis(10)))
+                // A thousandth, without a division of the whole.
+                let thousandth = match delay.as_secs() {
+                    seconds @ ..10 => seconds * 1_000_000 + u64::from(delay.subsec_micros()),
+                    _ => 10_000_000,
+                };
+                self.on_grid(Grid::within_ns(thousandth))
             }
             _ => self,
         }
@@ -227,6 +232,20 @@ mod tests {
         size_of::<When>() <= 24,
         "a `When` takes no more room for its slack"
     );
+
+    #[cfg(feature = "futures")]
+    #[test]
+    fn the_usual_slack_is_a_thousandth_up_to_ten_milliseconds() {
+        for seconds in [1, 2, 4, 8, 9, 10, 16, u64::MAX] {
+            // Some thousandths are a power of two, of which one nanosecond less is another grid.
+            for nanos in [0, 1, 97_151_999, 97_152_000, 388_608_000, 999_999_999] {
+                let delay = Duration::new(seconds, nanos);
+                let slack = (delay / 1000).min(Duration::from_millis(10));
+                let when = When::from(delay);
+                assert_eq!(when.with_usual_slack(), when.with_slack(slack), "{delay:?}");
+            }
+        }
+    }
 
     #[cfg(feature = "futures")]
     #[test]

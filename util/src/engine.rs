@@ -109,7 +109,14 @@ pub(crate) fn cooperate<T>(
     Poll::Ready(output)
 }
 
+/// Spends what [`cooperate`] does on an output that stays ready; pending, and woken at once, if the task is to yield.
+#[inline]
+pub(crate) fn spend_budget(cx: &mut Context<'_>) -> Poll<()> {
+    cooperate(cx, |_| Poll::Ready(()))
+}
+
 /// Returns whether [`cooperate`] polls.
+#[inline]
 pub(crate) fn has_budget() -> bool {
     #[cfg(feature = "tokio")]
     return tokio::task::coop::has_budget_remaining();
@@ -155,7 +162,7 @@ pub struct EngineSleep {
 
 impl EngineSleep {
     /// Returns one for the context of the calling thread.
-    #[inline]
+    #[inline(always)] // as `with_engine`
     pub(crate) fn here(when: When) -> Self {
         let sleep = Self::in_context(when);
         #[cfg(feature = "test-util")]
@@ -166,7 +173,7 @@ impl EngineSleep {
         sleep
     }
 
-    #[inline]
+    #[inline(always)] // as `with_engine`
     fn in_context(when: When) -> Self {
         #[cfg(feature = "test-util")]
         if crate::test::engine().is_some() {
@@ -174,12 +181,15 @@ impl EngineSleep {
         }
         #[cfg(feature = "tokio")]
         {
-            let sleep = crate::tokio_rt::with_engine(|timer| timer.sleep(when));
-            let is_outside = sleep.is_none();
-            let sleep = sleep.unwrap_or_else(|| tickwheel::sleep(when).into());
-            Self {
-                is_outside,
-                ..Self::of(sleep)
+            // Made where it stays, because what is returned through a thread-local's closures is copied by each.
+            let mut inside = None;
+            crate::tokio_rt::with_engine(|timer| inside = Some(timer.sleep(when)));
+            match inside {
+                Some(sleep) => Self::of(sleep),
+                None => Self {
+                    is_outside: true,
+                    ..Self::of(tickwheel::sleep(when).into())
+                },
             }
         }
         #[cfg(not(feature = "tokio"))]

@@ -75,7 +75,7 @@ pub use pause::{pause, resume};
 pub use std::time::Duration;
 pub use timeout::Timeout;
 
-use crate::engine::{RuntimeSleep, cooperate};
+use crate::engine::{RuntimeSleep, spend_budget};
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -156,7 +156,8 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        cooperate(cx, |cx| self.sleep.poll(cx))
+        ready!(self.sleep.poll(cx));
+        spend_budget(cx)
     }
 }
 

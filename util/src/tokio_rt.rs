@@ -116,22 +116,24 @@ thread_local! {
 }
 
 /// Calls `make` with the engine of the runtime that the thread is in, if it is in one that runs.
+#[inline(always)] // or a sleep goes through memory several times
 pub(crate) fn with_engine<R>(make: impl FnOnce(&Timer) -> R) -> Option<R> {
     let runtime = Handle::try_current().ok()?;
     let id = runtime.id();
-    let made = LATEST.try_with(|latest| {
+    let with_latest = |latest: &RefCell<Option<(Id, Option<Timer>)>>| {
         let is_latest = |(of, timer): &(Id, Option<Timer>)| {
             *of == id && !timer.as_ref().is_some_and(Timer::is_stopped)
         };
         if !latest.borrow().as_ref().is_some_and(is_latest) {
-            let before = latest.replace(Some((id, engine_of(&runtime, id))));
+            let engine = engine_of(&runtime, id);
+            let before = latest.replace(Some((id, engine)));
             // Perhaps the last one of its engine: that wakes tasks.
             drop(before);
         }
         latest.borrow().as_ref()?.1.as_ref().map(make)
-    });
+    };
     // A thread that ends has no thread-locals any more.
-    made.ok().flatten()
+    LATEST.try_with(with_latest).ok()?
 }
 
 #[cold]

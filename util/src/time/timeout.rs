@@ -1,6 +1,6 @@
 //! `Timeout`: another future, for so long at most.
 
-use crate::engine::{RuntimeSleep, cooperate, has_budget};
+use crate::engine::{RuntimeSleep, has_budget, spend_budget};
 use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
@@ -54,11 +54,10 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        if had_budget && !has_budget() {
-            // A future that is never ready, and never waits, has used it up. Its time must end all the same.
-            ready!(this.sleep.poll(cx));
-        } else {
-            ready!(cooperate(cx, |cx| this.sleep.poll(cx)));
+        ready!(this.sleep.poll(cx));
+        // A future that is never ready, and never waits, may have used it up. Its time must end all the same.
+        if !had_budget || has_budget() {
+            ready!(spend_budget(cx));
         }
         Poll::Ready(Err(Elapsed))
     }
