@@ -101,7 +101,13 @@ impl Engine {
             rung.ring();
             true
         };
-        let owner = Owner::new(way::new_group(), 0, limit.clone(), Box::new(wake));
+        let owner = Owner::new(
+            way::new_group(),
+            0,
+            limit.clone(),
+            Box::new(wake),
+            &TickRate::new(1_000_000),
+        );
         let peer = Peer {
             handle: Arc::clone(&owner.handle),
             ledger: Ledger::of_payloads(),

@@ -32,10 +32,12 @@ fn after_a_burst(nodes: u32) -> (Arc<World>, Vec<Armed>) {
     (world, burst)
 }
 
-/// The owner gives back what it can.
+/// The owner puts the free nodes in order and gives back what it can.
 fn trim(world: &World) {
     let mut trim = Trim::default();
     trim.begin(&world.table, 0, || 0);
+    while trim.step(&world.table, world.owners_cache(), 1, || 0) {}
+    trim.begin_return(&world.table);
     while trim.step(&world.table, world.owners_cache(), 1, || 0) {}
 }
 

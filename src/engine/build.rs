@@ -182,7 +182,7 @@ impl Builder {
             } else {
                 Owner::without_membarrier
             };
-            let owner = owner(group, shard as u16, limit.clone(), Box::new(wake));
+            let owner = owner(group, shard as u16, limit.clone(), Box::new(wake), &rate);
             // It is there until it is dropped.
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else {
                 continue;

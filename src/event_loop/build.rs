@@ -104,7 +104,7 @@ impl Settings {
         // The remotes do not keep the waker: a loop that is gone takes it with it, and needs none.
         let weak = Arc::downgrade(&waker);
         let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());
-        let owner = Owner::new(way::new_group(), 0, limit, Box::new(wake_owner));
+        let owner = Owner::new(way::new_group(), 0, limit, Box::new(wake_owner), &rate);
         let capacity = self.capacity;
         let mut timer = EventLoopTimer::new(owner, rate, self, waker);
         timer.reserve(capacity);

@@ -324,10 +324,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     }
 
     /// Returns when there is something to do next: never later than the earliest pending deadline. Earlier for a
-    /// timer that was cancelled or pushed out, and [`Time::ZERO`], which is at once, for what waits for the next poll
-    /// only: the rest of a poll that ran out of budget, memory that polls sweep or give back piece by piece, what a
-    /// handler scheduled for now, a periodic timer that is being handled. `None` if nothing is left to look at, or
-    /// only what practically never fires. O(1).
+    /// timer that was cancelled or pushed out, and a second after a burst, when its memory goes back. [`Time::ZERO`],
+    /// which is at once, for what waits for the next poll only: the rest of a poll that ran out of budget, memory that
+    /// polls sweep or give back piece by piece, what a handler scheduled for now, a periodic timer that is being
+    /// handled. `None` if nothing is left to look at, or only what practically never fires. O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let next = self.rate.start_of(self.owner.next_tick());

@@ -86,12 +86,13 @@ impl<T> LocalTimer<T> {
         self.table.reserve(timers);
     }
 
-    /// Gives back the memory of nodes behind the last one in use; chunks of entries are given back by themselves.
-    /// O(peak number of timers).
+    /// Gives back the memory of nodes behind the last one in use, and at once what polls give back a second after a
+    /// burst: the wheel's. O(peak number of timers).
     ///
     /// The nodes that stay are copied, so memory rises for a moment. Without memory for the copy nothing is given back.
     pub fn shrink_to_fit(&mut self) {
         self.table.shrink_to_fit();
+        self.turns.give_back();
     }
 
     /// Returns how many timers there is room for without another allocation, but of the wheel.

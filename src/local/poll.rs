@@ -4,6 +4,7 @@ use super::table::Due;
 use super::timer::LocalTimer;
 use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
 use crate::time::{Clock, Time, read_quietly};
+use crate::turn::{NodeMemory, Settled};
 use crate::types::{Expired, Key, Polled};
 
 impl<T> LocalTimer<T> {
@@ -241,7 +242,9 @@ impl<T> Steps for LocalTimer<T> {
         let sweeping = self
             .turns
             .keep_bounded(&self.table, false, self.budget.sweep);
-        let more = poll.turn.is_cut_short() || sweeping;
+        let is_busy = poll.turn.is_cut_short() || sweeping;
+        let settled = self.turns.settle_spare(is_busy, NodeMemory::InUse);
+        let more = is_busy || settled == Settled::Resumes;
         if more {
             self.turns.resume();
         }

@@ -100,10 +100,11 @@ impl Settings {
     /// If a setting is out of range, or a clock was set.
     pub fn build_local<T>(self) -> Result<LocalTimer<T>, BuildError> {
         self.refuse_clock("LocalTimer")?;
+        let rate = self.check()?;
         let mut timer = LocalTimer {
-            rate: self.check()?,
+            rate,
             table: Table::new(self.max_pending),
-            turns: Turns::new(Wheel::new()),
+            turns: Turns::new(Wheel::new(), &rate),
             budget: self.budget,
             slack: self.slack,
             zombies_until_check: ZOMBIES_PER_LOOK,

@@ -1,8 +1,8 @@
-//! Regions: free nodes without memory.
+//! Regions: free nodes in order, with their memory or without.
 //!
 //! A *region* is a row of neighbouring nodes that fills whole pages for any node size: 512 where a page has 4 KiB. `trim`
-//! gives the memory of regions back to the system; until they serve again they lie in a lock-free stack, of which the
-//! top is used up from its first node on:
+//! puts regions of free nodes in a lock-free stack, of which the top is used up from its first node on. Later it gives
+//! the memory of those to the system that lie there still, so these are at the bottom:
 //!
 //! ```text
 //!   head ---> node 124 of region 7 ---> node 0 of region 9 ---> node 62 of region 2 ---> none
@@ -59,6 +59,9 @@ pub(crate) struct Regions {
     regions: Segments<Region>,
     /// Nodes in the stack.
     nodes: AtomicU64,
+    /// How many of them, at the stack's bottom, the system had the memory of when the owner last put a region. Written by
+    /// the owner.
+    returned: AtomicU64,
     /// The logarithm of the number of nodes in a region.
     bits: u32,
 }
@@ -71,6 +74,7 @@ impl Regions {
             head: CachePadded::default(),
             regions: Segments::new(),
             nodes: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
             bits,
         }
     }
@@ -94,10 +98,27 @@ impl Regions {
         index_of(region << self.bits)
     }
 
-    /// Returns the number of nodes whose memory the system has.
+    /// Returns the number of nodes in the stack.
     pub(super) fn nodes(&self) -> u64 {
         // ORDERING: Relaxed, here and below: a number for reports and estimates.
         self.nodes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of nodes whose memory the system has.
+    pub(super) fn returned(&self) -> u64 {
+        // ORDERING: Relaxed: as above.
+        self.returned.load(Ordering::Relaxed).min(self.nodes())
+    }
+
+    /// Returns the number of nodes in the stack whose memory the system does not have.
+    pub(super) fn with_memory(&self) -> u64 {
+        self.nodes().saturating_sub(self.returned())
+    }
+
+    /// Notes that the system has the memory of all nodes in the stack. The owner's.
+    pub(super) fn note_returned(&self) {
+        // ORDERING: Relaxed: as above.
+        self.returned.store(self.nodes(), Ordering::Relaxed);
     }
 
     /// Makes room for what is remembered of the regions up to this one; false if there is no memory.
@@ -115,14 +136,15 @@ impl Regions {
             .is_some()
     }
 
-    /// Puts a region of which a generation is [remembered](Self::remember). The caller has all of its nodes and gives
-    /// them up.
+    /// Puts a region of which a generation is [remembered](Self::remember). The caller is the owner, has all of its nodes
+    /// and gives them up.
     pub(crate) fn put(&self, region: u32) {
         let Some(slot) = self.regions.get(region) else {
             debug_assert!(false, "no generation is remembered");
             return;
         };
-        // ORDERING: Relaxed: a number for reports.
+        // ORDERING: Relaxed, both: numbers for reports.
+        self.returned.store(self.returned(), Ordering::Relaxed);
         self.nodes
             .fetch_add(u64::from(self.len()), Ordering::Relaxed);
         // ORDERING: Relaxed to guess; the compare-and-swap decides.

@@ -393,6 +393,13 @@ impl<T> Table<T> {
 
     /// Returns the number of nodes that have served and whose memory the system does not have.
     pub(super) fn resident(&self) -> u64 {
+        self.depot
+            .end()
+            .saturating_sub(self.depot.regions.returned())
+    }
+
+    /// Returns the number of nodes that have served and lie in no free region.
+    pub(super) fn loose(&self) -> u64 {
         self.depot.end().saturating_sub(self.depot.regions.nodes())
     }
 

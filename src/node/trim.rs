@@ -1,21 +1,29 @@
-//! The node table: memory of unused nodes goes back to the system. Owner only.
+//! The node table: unused nodes are put in order, and their memory goes back to the system. Owner only.
 //!
-//! After a burst most nodes are free and lie in the depot's magazines, in no order. Of a whole region (see `regions`)
-//! that is free the memory can be given back; but a free node in a thread's own magazines may be armed at any
-//! moment. So the owner takes the full magazines out of the depot, and is then alone with all nodes in them:
+//! After a burst most nodes are free and lie in the depot's magazines, in no order. The next burst would find them
+//! anywhere in memory, and in the cache of the processor that has fired them: a miss for each. So the owner puts those
+//! in order that fill whole regions (see `regions`). A free node in a thread's own magazines may be armed at any moment;
+//! so the owner takes the full magazines out of the depot, and is then alone with all nodes in them:
 //!
 //! ```text
 //!   gather    take full magazines out of the depot; count, for each region, its nodes among them
-//!   release   of a region of which all nodes are there: remember a generation above theirs, give its pages back, put
-//!             the region where nodes come from when the depot has none
+//!   release   of a region of which all nodes are there: remember a generation above theirs, put the region where nodes
+//!             come from when the depot has none
 //!   sort      give the nodes of all other regions back to the depot
+//! ```
+//!
+//! When no burst has taken the regions for a while, the system gets their memory:
+//!
+//! ```text
+//!   collect   take the regions out of their stack that have memory
+//!   return    give the pages of each back, and the region to the stack
 //! ```
 //!
 //! Each is done in pieces, so that a turn stays bounded. Threads that need nodes meanwhile find magazines that are
 //! back already, regions that were released, or nodes that were never used; if they take many of the last, the owner
 //! stops releasing, because the burst is not over.
 //!
-//! A key or an entry that names a node of a released region is stale. Its reader finds one of three: the end of the
+//! A key or an entry that names a node of a free region is stale. Its reader finds one of three: the end of the
 //! last timer, zeros, or a generation that no key names. None of them is a living timer, and no thread changes a node
 //! that is not. Even a thread that saw the timer alive long ago changes the word only if it stands as it saw it.
 //!
@@ -26,12 +34,14 @@
 //! begins again only after other nodes have come into use, after a burst has interrupted it, or when half of the timers
 //! have ended, fifteen of sixteen where it was of no use.
 
+use super::magazine::Nodes;
 use super::magazine::{CAPACITY, Stack, ThreadCache};
 use super::record::Node;
 use super::table::Table;
 use crate::sync::atomic::Ordering;
 use crate::sync::bounded;
 use crate::sync::piece::Piece;
+use crate::turn::NodeMemory;
 use crate::wheel::ZOMBIE_FLOOR;
 
 /// Kept free for any population: this many nodes or bytes, the smaller of the two, but about a region.
@@ -76,6 +86,11 @@ enum Step {
         region: u32,
     },
     Sort,
+    Collect,
+    Return {
+        /// The region to be looked at next.
+        region: u32,
+    },
 }
 
 /// How far the owner has got.
@@ -90,12 +105,16 @@ pub(crate) struct Trim {
     end: u64,
     /// The nodes in use when it began last.
     in_use: u64,
-    /// The [resident](Table::resident) nodes when it began, or when it ended last.
+    /// The [loose](Table::loose) nodes when it began, or when it ended last.
     left: u64,
     /// Fewer nodes in use than this make another attempt worth while, though no other node has come into use.
     again_below: u64,
     /// The last attempt ended early because other threads took fresh nodes.
     was_interrupted: bool,
+    /// The most nodes in free regions with memory since most of them were in use.
+    spare: u64,
+    /// The system does not take memory back.
+    is_refused: bool,
 }
 
 /// Returns whether three quarters of a few regions have no living timer: where living timers lie scattered, the work
@@ -109,6 +128,19 @@ fn is_worth_it<T>(table: &Table<T>, last: u32) -> bool {
     };
     let sampled = (0..SAMPLES).map(|at| 1 + at * last / SAMPLES);
     4 * sampled.filter(is_dead).count() >= 3 * SAMPLES as usize
+}
+
+/// Returns one past the highest node, and the last region.
+fn ends<T>(table: &Table<T>) -> (u64, u32) {
+    let end = table.depot.end();
+    let last = table.depot.regions.region_of(end.saturating_sub(1) as u32);
+    (end, last)
+}
+
+/// Returns a count for each region up to the `last`; `None` if there is no memory.
+fn counts_to(last: u32) -> Option<Piece<[u16]>> {
+    // Whole pages, or they would come from the allocator.
+    Piece::filled((last as usize + 1).next_multiple_of(bounded(4096, 1)), 0)
 }
 
 impl Trim {
@@ -125,27 +157,24 @@ impl Trim {
         in_use: impl FnOnce() -> u64,
     ) {
         // It pays if fewer nodes than this are in use.
-        let resident = table.resident();
-        let few = resident.saturating_sub(kept::<T>()).div_ceil(3);
+        let loose = table.loose();
+        let few = loose.saturating_sub(kept::<T>()).div_ceil(3);
         // Counting the timers takes a look at each thread's counters: only if there may be few enough of them.
         if entries.saturating_sub(ZOMBIE_FLOOR) / 2 >= few {
             return;
         }
         let in_use = in_use();
-        let is_as_it_was = resident <= self.left && in_use >= self.again_below;
+        let is_as_it_was = loose <= self.left && in_use >= self.again_below;
         if is_as_it_was || in_use >= few {
             return;
         }
-        let end = table.depot.end();
-        let last = table.depot.regions.region_of(end.saturating_sub(1) as u32);
+        let (end, last) = ends(table);
         if !is_worth_it(table, last) {
-            (self.left, self.again_below) = (resident, in_use.div_ceil(2));
+            (self.left, self.again_below) = (loose, in_use.div_ceil(2));
             return;
         }
-        // Whole pages, or they would come from the allocator.
-        let len = (last as usize + 1).next_multiple_of(bounded(4096, 1));
         // Where there is no memory for it, the next turn asks again.
-        let Some(counts) = Piece::filled(len, 0) else {
+        let Some(counts) = counts_to(last) else {
             return;
         };
         if !table.depot.regions.reserve(last) {
@@ -156,10 +185,39 @@ impl Trim {
             counts,
             end,
             in_use,
-            left: resident,
+            left: loose,
             was_interrupted: self.was_interrupted,
+            spare: self.spare,
+            is_refused: self.is_refused,
             ..Self::default()
         };
+    }
+
+    /// Returns whether free regions have memory that the system may take.
+    #[inline]
+    pub(crate) fn memory<T>(&mut self, table: &Table<T>) -> NodeMemory {
+        let spare = table.depot.regions.with_memory();
+        let used_again = spare < self.spare / 2;
+        if used_again || spare > self.spare {
+            self.spare = spare;
+        }
+        if spare == 0 || self.is_refused {
+            NodeMemory::InUse
+        } else if used_again {
+            NodeMemory::UsedAgain
+        } else {
+            NodeMemory::Spare
+        }
+    }
+
+    /// Begins to give the memory of free regions back; not before what has [begun](Self::begin) is done.
+    pub(crate) fn begin_return<T>(&mut self, table: &Table<T>) {
+        if table.depot.regions.with_memory() > 0 {
+            // Without memory for it, it begins some time later.
+            if let Some(counts) = counts_to(ends(table).1) {
+                (self.counts, self.stage) = (counts, Step::Collect);
+            }
+        }
     }
 
     /// Takes one step, of about so many nodes, and returns whether there is more to do; `in_use` counts the pending
@@ -182,6 +240,8 @@ impl Trim {
             Step::Gather => self.gather(table, magazines, in_use),
             Step::Release { region } => self.release(table, region, nodes),
             Step::Sort => self.sort(table, cache, magazines, in_use),
+            Step::Collect => self.collect(table, cache, nodes),
+            Step::Return { region } => self.give_back(table, region, nodes),
         }
         self.is_at_work()
     }
@@ -240,33 +300,78 @@ impl Trim {
             && table.nodes.can_give_back(regions.first_of(region))
     }
 
-    /// Gives the memory of some regions that lie in a row of one segment back.
-    fn release<T>(&mut self, table: &Table<T>, from: u32, nodes: u32) {
+    /// Returns the first region from `from` on that is whole, and how many lie in a row of one segment there, up to what
+    /// about `nodes` fill.
+    fn row<T>(&self, table: &Table<T>, from: u32, nodes: u32) -> Option<(u32, u32)> {
         let regions = &table.depot.regions;
         let end = self.counts.len() as u32;
-        let Some(first) = (from..end).find(|region| self.is_whole(table, *region)) else {
-            self.stage = Step::Sort;
-            return;
-        };
+        let first = (from..end).find(|region| self.is_whole(table, *region))?;
         let row = (first..end.min(first + (nodes / regions.len()).clamp(1, AT_ONCE)))
             // A number's highest bit is that of its segment.
             .take_while(|next| next.ilog2() == first.ilog2())
-            .take_while(|next| self.is_whole(table, *next) && Self::remember(table, *next))
-            .count() as u32;
-        self.stage = Step::Release {
-            region: first + row.max(1),
+            .take_while(|next| self.is_whole(table, *next));
+        Some((first, row.count() as u32))
+    }
+
+    /// Puts some regions where nodes come from.
+    fn release<T>(&mut self, table: &Table<T>, from: u32, nodes: u32) {
+        let Some((first, row)) = self.row(table, from, nodes) else {
+            self.stage = Step::Sort;
+            return;
         };
-        let (node, count) = (regions.first_of(first), row * regions.len());
-        // SAFETY: the regions are whole pages of one segment. Their nodes are all in the pile, so no other thread has
-        // any: they are free, their holders have let go, and what they carried was moved out by the thread that ended
-        // the timer. Who has a stale key or entry reads the state and the deadline, which are atomic, and finds
-        // nothing alive in zeros.
-        if row > 0 && unsafe { table.nodes.give_back(node, count) } {
-            for region in first..first + row {
-                regions.put(region);
+        for region in first..first + row {
+            if Self::remember(table, region) {
+                table.depot.regions.put(region);
                 self.counts[region as usize] = RELEASED;
             }
         }
+        self.stage = Step::Release {
+            region: first + row,
+        };
+    }
+
+    /// Takes regions that have memory from the top of their stack; what is left of one whose first nodes serve already
+    /// goes to the depot.
+    fn collect<T>(&mut self, table: &Table<T>, cache: &ThreadCache, nodes: u32) {
+        let regions = &table.depot.regions;
+        for _ in 0..(nodes / regions.len()).max(1) {
+            let has_more = regions.with_memory() > 0;
+            let Some(run) = has_more.then(|| regions.take(regions.len())).flatten() else {
+                self.stage = Step::Return { region: 1 };
+                return;
+            };
+            let region = regions.region_of(run.first);
+            // One that is younger than the counts is of a burst that has come meanwhile.
+            match self.counts.get_mut(region as usize) {
+                Some(count) if run.count == regions.len() => *count = run.count as u16,
+                _ => (run.first..run.first + run.count).for_each(|node| {
+                    table.renew(node, run.generation);
+                    cache.give(&table.depot, node);
+                }),
+            }
+        }
+    }
+
+    /// Gives the memory of some regions that lie in a row of one segment back, and the regions to their stack.
+    fn give_back<T>(&mut self, table: &Table<T>, from: u32, nodes: u32) {
+        let regions = &table.depot.regions;
+        let Some((first, row)) = self.row(table, from, nodes) else {
+            (self.counts, self.stage) = (Piece::default(), Step::Idle);
+            return;
+        };
+        let (node, count) = (regions.first_of(first), row * regions.len());
+        // SAFETY: the regions are whole pages of one segment. The owner has taken all of their nodes out of the stack, so
+        // no other thread has any: they are free, their holders have let go, and what they carried was moved out by the
+        // thread that ended the timer. Who has a stale key or entry reads the state and the deadline, which are atomic,
+        // and finds nothing alive in zeros.
+        self.is_refused |= !unsafe { table.nodes.give_back(node, count) };
+        for region in first..first + row {
+            regions.put(region);
+        }
+        regions.note_returned();
+        self.stage = Step::Return {
+            region: first + row,
+        };
     }
 
     /// Remembers a generation that none of a region's nodes has had; false if there is no memory.
@@ -294,7 +399,7 @@ impl Trim {
         for _ in 0..magazines {
             let Some(magazine) = self.pile.pop(&depot.magazines) else {
                 self.counts = Piece::default();
-                let left = table.resident();
+                let left = table.loose();
                 // Where timers end in disorder, hardly any region is free before nearly all have ended.
                 let was_of_use = left < self.left / 8 * 7;
                 // Of those of a burst that has come meanwhile, too: its nodes go when it has ended.

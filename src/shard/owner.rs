@@ -16,8 +16,8 @@ use crate::node::trim::Trim;
 use crate::park::WakeState;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::references;
-use crate::time::Repeat;
-use crate::turn::{TurnState, Turns};
+use crate::time::{Repeat, TickRate};
+use crate::turn::{Settled, TurnState, Turns};
 use crate::types::{Budget, Key, ScheduleError, Scheduled};
 use crate::wheel::{Entry, Wheel, ZOMBIES_PER_LOOK, no_memory};
 use std::sync::Arc;
@@ -67,8 +67,9 @@ impl<T> Owner<T> {
         id: u16,
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
+        rate: &TickRate,
     ) -> Self {
-        Self::with(WakeState::new(), group, id, limit, wake_owner)
+        Self::with(WakeState::new(), group, id, limit, wake_owner, rate)
     }
 
     /// Like [`new`](Self::new); whatever the system can do, each producer executes its fences itself.
@@ -77,8 +78,9 @@ impl<T> Owner<T> {
         id: u16,
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
+        rate: &TickRate,
     ) -> Self {
-        Self::with(WakeState::fenced(), group, id, limit, wake_owner)
+        Self::with(WakeState::fenced(), group, id, limit, wake_owner, rate)
     }
 
     fn with(
@@ -87,6 +89,7 @@ impl<T> Owner<T> {
         id: u16,
         limit: Option<Arc<Limit>>,
         wake_owner: WakeOwner,
+        rate: &TickRate,
     ) -> Self {
         let reader = Reader::new();
         let inbox = Arc::clone(reader.inbox());
@@ -94,7 +97,7 @@ impl<T> Owner<T> {
         Self {
             handle: Arc::new(handle),
             reader,
-            turns: Turns::new(Wheel::with_reserve()),
+            turns: Turns::new(Wheel::with_reserve(), rate),
             draining: false,
             inserted: 0,
             turn_requested: false,
@@ -177,7 +180,8 @@ impl<T> Owner<T> {
         let sweeping = self
             .turns
             .keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
-        let more = self.draining || turn.is_cut_short() || sweeping || self.trim(budget.sweep);
+        let is_busy = self.draining || turn.is_cut_short() || sweeping;
+        let more = self.give_back(is_busy, budget.sweep) || is_busy;
         self.report();
         let next = if more { now } else { self.next_tick() };
         if more {
@@ -188,7 +192,7 @@ impl<T> Owner<T> {
             self.turns.resume();
             self.handle.counters.cut_short.add(1);
         } else {
-            self.report_next(next.max(now));
+            self.report_next(now);
         }
         Turn {
             fired: turn.fired(),
@@ -205,26 +209,23 @@ impl<T> Owner<T> {
             return false;
         }
         if next < self.reported {
-            self.report_earlier(now);
+            self.report_next(now);
         }
         true
     }
 
-    /// Reports that the owner has scheduled something earlier than what a turn has reported.
+    /// Reports when a timer is due next. What is due already waits for the next turn since a moment ago: no lag.
     #[cold]
     #[inline(never)]
-    fn report_earlier(&mut self, now: u64) {
-        self.report_next(self.next_tick().max(now));
-    }
-
-    /// Reports when something is due next. What is due already waits for the next turn since a moment ago: no lag.
-    fn report_next(&mut self, next: u64) {
+    fn report_next(&mut self, now: u64) {
         self.reported = self.turns.idle_until();
+        let next = self.next_due().max(now);
         self.handle.counters.set_next_tick(next);
     }
 
-    /// Gives the memory of nodes that are free after a burst back, a piece at a time; whether there is more to do.
-    fn trim(&mut self, nodes: usize) -> bool {
+    /// Puts nodes that are free after a burst in order, and some time later gives the memory back that the burst has used:
+    /// the wheel's, then that of the nodes. A piece at a time; whether there is more to do.
+    fn give_back(&mut self, is_busy: bool, nodes: usize) -> bool {
         // The models do it by themselves, where it is what they are about.
         if cfg!(tickwheel_loom) {
             return false;
@@ -235,19 +236,33 @@ impl<T> Owner<T> {
             trim,
             ..
         } = self;
-        if !trim.is_at_work() {
-            trim.begin(&handle.table, turns.entries(), || handle.pending());
-            return trim.is_at_work();
+        let pending = || handle.pending();
+        if !is_busy {
+            let cache = &handle.of_owner().thread.cache;
+            if !trim.is_at_work() || !trim.step(&handle.table, cache, nodes, pending) {
+                trim.begin(&handle.table, turns.entries(), pending);
+            }
         }
-        let cache = &handle.of_owner().thread.cache;
-        if !trim.step(&handle.table, cache, nodes, || handle.pending()) {
-            turns.begin_sweep();
+        if trim.is_at_work() {
+            return true;
         }
-        true
+        match turns.settle_spare(is_busy, trim.memory(&handle.table)) {
+            Settled::Kept => return false,
+            Settled::Resumes => {}
+            Settled::Returned => trim.begin_return(&handle.table),
+        }
+        let held = turns.held_bytes() as u64;
+        handle.counters.wheel_bytes.set(held);
+        trim.is_at_work() || turns.gives_back_at() == 0
     }
 
     /// Returns the earliest tick at which there is something to do.
     pub(crate) fn next_tick(&self) -> u64 {
+        self.next_due().min(self.turns.gives_back_at())
+    }
+
+    /// Returns the earliest tick at which there is something to do but give memory back after a while.
+    fn next_due(&self) -> u64 {
         // A periodic timer that is at a call has no entry.
         let is_busy = || self.draining || self.calling.is_some() || self.trim.is_at_work();
         let next = if !self.turns.is_at_rest() && (self.turns.goes_on() || is_busy()) {

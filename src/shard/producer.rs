@@ -468,12 +468,19 @@ mod tests {
     use super::{ShardHandle, pack, unpack};
     use crate::shard::Owner;
     use crate::sync::way;
+    use crate::time::TickRate;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, OnceLock, Weak};
 
     /// An owner that sleeps, for as long as nobody wakes it.
     fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
-        let owner = Owner::new(way::new_group(), 0, None, Box::new(wake));
+        let owner = Owner::new(
+            way::new_group(),
+            0,
+            None,
+            Box::new(wake),
+            &TickRate::new(1_000_000),
+        );
         assert!(owner.begin_sleep(u64::MAX), "nothing is due");
         owner
     }

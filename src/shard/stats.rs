@@ -145,12 +145,10 @@ mod tests {
     /// A producer stops between its message and the announcement; meanwhile the owner reads the message and fires.
     #[test]
     fn a_message_that_was_read_before_it_is_announced_is_no_lag() {
-        let mut owner = Owner::new(way::new_group(), 0, None, Box::new(|| true));
+        let rate = TickRate::new(1_000_000);
+        let mut owner = Owner::new(way::new_group(), 0, None, Box::new(|| true), &rate);
         let handle = std::sync::Arc::clone(&owner.handle);
-        let (rate, hour) = (
-            TickRate::new(1_000_000),
-            Time::from_nanos(3_600_000_000_000),
-        );
+        let hour = Time::from_nanos(3_600_000_000_000);
         let lag = || ShardStats::of(&handle, &rate, hour).lag;
         let _ = handle.producer(0).schedule(5, 7, false).unwrap();
         assert_eq!(owner.turn(5, &Budget::new(), |_| ()).fired, 1);

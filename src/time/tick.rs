@@ -134,6 +134,11 @@ impl TickRate {
         Time::from_nanos(tick.saturating_mul(self.tick_ns))
     }
 
+    /// Returns how many ticks a second takes, rounded up.
+    pub(crate) const fn per_second(&self) -> u64 {
+        1_000_000_000_u64.div_ceil(self.tick_ns)
+    }
+
     /// Returns when a sleep should end if the next deadline is at `next`: until the last tick that begins at most
     /// `slack` after it, or until `next` itself.
     #[inline]

@@ -16,4 +16,4 @@ mod turns;
 
 pub(crate) use state::TurnState;
 pub(crate) use store::{Fate, TimerStore};
-pub(crate) use turns::Turns;
+pub(crate) use turns::{NodeMemory, Settled, Turns};

@@ -4,6 +4,7 @@
 //! again, and a handler that panics leaves nothing half done.
 
 use super::{Fate, TimerStore, TurnState};
+use crate::time::TickRate;
 use crate::wheel::{Entry, Records, SWEEP_PER_LOOK, Wheel, no_memory};
 use alloc::vec::Vec;
 
@@ -12,6 +13,40 @@ const BATCH: usize = 256;
 
 /// Entries that may be inserted out of the log for the price of settling one.
 const INSERTED_PER_SETTLED: usize = 4;
+
+/// What becomes of memory that is spare: the wheel's, and that of its owner's nodes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spare {
+    /// There was none at the end of the last turn.
+    No,
+    /// It is kept in case a burst repeats, and goes back from this tick on.
+    KeptUntil(u64),
+    /// It goes back as soon as a sweep is over, which may make more of it.
+    GoesBack,
+}
+
+/// What the memory of an owner's nodes is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeMemory {
+    /// None of it is spare.
+    InUse,
+    /// Some is spare, but most of what was spare the last time is in use again.
+    UsedAgain,
+    /// Some is spare.
+    Spare,
+}
+
+/// The answer of [`Turns::settle_spare`].
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// Nothing is to be done now.
+    Kept,
+    /// The next turn goes on.
+    Resumes,
+    /// The wheel has no spare memory any more; the nodes' memory may go back now.
+    Returned,
+}
 
 /// A wheel, and the turn over it that is under way.
 pub(crate) struct Turns {
@@ -32,10 +67,14 @@ pub(crate) struct Turns {
     earliest: u64,
     /// Zombies dropped because they came due, since the beginning.
     dropped: u64,
+    /// For how many ticks spare memory is kept: a second, or one tick if that is longer. Bursts repeat within a second or
+    /// not at all.
+    keep: u64,
+    spare: Spare,
 }
 
 impl Turns {
-    pub(crate) fn new(wheel: Wheel) -> Self {
+    pub(crate) fn new(wheel: Wheel, rate: &TickRate) -> Self {
         Self {
             wheel,
             due: Vec::with_capacity(BATCH),
@@ -46,6 +85,8 @@ impl Turns {
             idle_until: 0,
             earliest: 0,
             dropped: 0,
+            keep: rate.per_second(),
+            spare: Spare::No,
         }
     }
 
@@ -336,6 +377,62 @@ impl Turns {
         self.idle_until = 0;
     }
 
+    /// Decides about spare memory at the end of a turn: it is kept for a while in case a burst repeats, and then goes back
+    /// a piece at a time. `is_busy`: the turn leaves something to do that comes first. `nodes`: what the memory of the
+    /// owner's nodes is.
+    #[inline]
+    pub(crate) fn settle_spare(&mut self, is_busy: bool, nodes: NodeMemory) -> Settled {
+        let in_use = !self.wheel.has_spare();
+        if in_use && nodes != NodeMemory::Spare && self.spare != Spare::GoesBack {
+            // A burst repeats, or there was none.
+            self.spare = Spare::No;
+            if nodes == NodeMemory::InUse {
+                return Settled::Kept;
+            }
+        }
+        if is_busy {
+            return Settled::Kept;
+        }
+        self.keep_or_give_back()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_or_give_back(&mut self) -> Settled {
+        match self.spare {
+            Spare::No => {
+                let until = self.latest.saturating_add(self.keep);
+                self.spare = Spare::KeptUntil(until);
+                self.idle_until = self.idle_until.min(until);
+                Settled::Kept
+            }
+            Spare::KeptUntil(until) if self.latest < until => {
+                self.idle_until = self.idle_until.min(until);
+                Settled::Kept
+            }
+            Spare::KeptUntil(_) => {
+                self.wheel.begin_sweep();
+                self.spare = Spare::GoesBack;
+                Settled::Resumes
+            }
+            Spare::GoesBack if self.wheel.has_spare() => {
+                self.wheel.give_back();
+                Settled::Resumes
+            }
+            Spare::GoesBack => {
+                self.spare = Spare::No;
+                Settled::Returned
+            }
+        }
+    }
+
+    /// Gives the wheel's spare memory back at once.
+    pub(crate) fn give_back(&mut self) {
+        while self.wheel.has_spare() {
+            self.wheel.give_back();
+        }
+    }
+
     /// Forgets every entry.
     pub(crate) fn clear(&mut self) {
         self.idle_until = 0;
@@ -373,10 +470,14 @@ impl Turns {
         waiting || self.is_sweeping()
     }
 
-    /// Begins a round of the sweep although there are not too many zombies: after a burst the few that the bound allows
-    /// lie scattered, and keep pieces of the wheel's memory that are empty otherwise.
-    pub(crate) fn begin_sweep(&mut self) {
-        self.wheel.begin_sweep();
+    /// Returns the tick at which spare memory goes back; `u64::MAX` if there is none.
+    #[inline]
+    pub(crate) fn gives_back_at(&self) -> u64 {
+        match self.spare {
+            Spare::No => u64::MAX,
+            Spare::KeptUntil(until) => until,
+            Spare::GoesBack => 0,
+        }
     }
 
     /// Entries inserted, zombies included.
@@ -426,7 +527,7 @@ mod tests {
     /// Returns turns over a wheel whose log holds nearly all of the timers. The latest came first, so that the log's oldest blocks,
     /// which leave it first, are due last.
     fn latest_first() -> Turns {
-        let mut turns = Turns::new(Wheel::new());
+        let mut turns = Turns::new(Wheel::new(), &TickRate::new(1_000_000));
         for nth in 0..TIMERS {
             let entry = Entry {
                 deadline: END - nth,
@@ -478,7 +579,7 @@ mod tests {
             index,
             mark: 1,
         };
-        let mut turns = Turns::new(Wheel::new());
+        let mut turns = Turns::new(Wheel::new(), &TickRate::new(1_000_000));
         let soon = END / 2;
         assert!(turns.insert(entry(soon, 0), &All));
         let mut index = 1;

@@ -43,11 +43,6 @@ impl PackedEntry {
     }
 }
 
-/// Empty blocks that are kept beside two for every full one: as many as the zombies that are always tolerated take, so
-/// that a steady state allocates nothing. With one for every full one, producers that run far ahead of a sweep made it
-/// unmap thousands of blocks and map them again.
-pub(super) const RESERVE: usize = 32;
-
 /// Memory of blocks without entries, for later.
 #[derive(Default)]
 pub(super) struct BlockPool(pub(super) Vec<Piece<[PackedEntry]>>);
@@ -65,13 +60,17 @@ impl BlockPool {
         })
     }
 
-    /// Keeps the memory of a block, and gives back what is too much beside so many full blocks.
-    pub(super) fn put(&mut self, block: Block, full: usize) {
-        if !block.places.is_empty() && self.0.try_reserve(1).is_ok() {
+    /// Keeps the memory of a block, for which there is [room](Self::try_reserve).
+    pub(super) fn put(&mut self, block: Block) {
+        if !block.places.is_empty() && self.0.len() < self.0.capacity() {
             self.0.push(block.places);
         }
-        let kept = self.0.len().min(2 * full + RESERVE);
-        self.0.truncate(kept);
+    }
+
+    /// Makes room for `blocks`, if there is memory.
+    pub(super) fn try_reserve(&mut self, blocks: usize) -> bool {
+        let more = blocks.saturating_sub(self.0.len());
+        self.0.try_reserve(more).is_ok()
     }
 
     pub(super) fn held_bytes(&self) -> usize {

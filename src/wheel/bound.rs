@@ -82,7 +82,6 @@ impl Wheel {
     /// that is under way ends here.
     ///
     /// After a burst the few that the bound allows lie scattered, and keep pieces of memory that are empty otherwise.
-    #[cfg(feature = "threads")]
     pub(crate) fn begin_sweep(&mut self) {
         self.restart_sweep();
         self.bound.round = Some(Round {

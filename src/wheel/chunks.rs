@@ -5,9 +5,8 @@
 //! chain may be partly filled, but none is empty, so a chain is consistent between any two calls.
 //!
 //! The pool hands out chunks by index from segments that never move, always from the lowest segment
-//! with room, so that the used part stays small and high segments fall empty. Empty segments go
-//! back to the system once the pool holds more free chunks than used ones plus a reserve; until
-//! then a wheel whose population swings by a factor of two allocates nothing.
+//! with room, so that the used part stays small and high segments fall empty. Those go back to the
+//! system when the wheel's owner says so (see `spare`).
 //!
 //! One owner, no sharing: everything takes `&mut self`.
 
@@ -22,11 +21,8 @@ use core::mem::size_of;
 pub(super) const CHUNK_ENTRIES: usize = 31;
 
 /// Chunks of one segment, the step by which a wheel's memory grows and shrinks: 64 KiB.
-const SEGMENT_CHUNKS: usize = 1 << SEGMENT_BITS;
+pub(super) const SEGMENT_CHUNKS: usize = 1 << SEGMENT_BITS;
 const SEGMENT_BITS: u32 = 7;
-
-/// Free chunks kept for any population, so that small wheels never give memory back.
-const RESERVE_CHUNKS: usize = 8 * SEGMENT_CHUNKS;
 
 /// No chunk. Its segment number is past every segment that can exist, see `Chunks::grow`.
 pub(super) const NIL: u32 = u32::MAX;
@@ -120,20 +116,16 @@ pub(super) struct Chunks {
     segments: Vec<Segment>,
     /// Segments with a free chunk.
     with_room: BitSet,
-    used: usize,
-    free: usize,
+    pub(super) used: usize,
+    pub(super) free: usize,
+    /// Segments of which no chunk is used.
+    pub(super) empty: usize,
     /// Segments that there is memory for, if that is bounded.
     #[cfg(test)]
     pub(super) most_segments: Option<usize>,
 }
 
 impl Chunks {
-    /// Chunks that lie in some chain.
-    #[cfg(test)]
-    pub(super) fn used(&self) -> usize {
-        self.used
-    }
-
     /// Returns the bytes that the pool holds, used or not.
     pub(super) fn held_bytes(&self) -> usize {
         (self.used + self.free) * size_of::<Chunk>()
@@ -320,6 +312,7 @@ impl Chunks {
             .as_ref()
             .expect("a segment with room holds memory");
         segment.free_head = chunks[place as usize].next;
+        self.empty -= usize::from(segment.free as usize == SEGMENT_CHUNKS);
         segment.free -= 1;
         if segment.free == 0 {
             self.with_room.remove(number);
@@ -344,12 +337,9 @@ impl Chunks {
         if segment.free == 1 {
             self.with_room.insert(number);
         }
-        let is_empty = segment.free as usize == SEGMENT_CHUNKS;
+        self.empty += usize::from(segment.free as usize == SEGMENT_CHUNKS);
         self.used -= 1;
         self.free += 1;
-        if is_empty && self.has_much_free() {
-            self.shrink();
-        }
         next
     }
 
@@ -390,24 +380,21 @@ impl Chunks {
         segment.free = SEGMENT_CHUNKS as u32;
         self.with_room.insert(number);
         self.free += SEGMENT_CHUNKS;
+        self.empty += 1;
         Some(number)
     }
 
-    fn has_much_free(&self) -> bool {
-        self.free >= self.used + RESERVE_CHUNKS + SEGMENT_CHUNKS
-    }
-
-    /// Frees empty segments, the highest first, while more is free than the reserve asks for.
-    #[cold]
-    fn shrink(&mut self) {
-        for number in (0..self.segments.len()).rev() {
-            if self.segments[number].free as usize == SEGMENT_CHUNKS && self.has_much_free() {
-                self.with_room.remove(number);
-                self.segments[number].free = 0;
-                self.free -= SEGMENT_CHUNKS;
-                self.segments[number].chunks = None;
-            }
-        }
+    /// Gives the highest empty segment back to the system, if there is one.
+    pub(super) fn give_segment_back(&mut self) {
+        let is_empty = |segment: &Segment| segment.free as usize == SEGMENT_CHUNKS;
+        let Some(number) = self.segments.iter().rposition(is_empty) else {
+            return;
+        };
+        let segment = &mut self.segments[number];
+        (segment.free, segment.chunks) = (0, None);
+        self.with_room.remove(number);
+        self.free -= SEGMENT_CHUNKS;
+        self.empty -= 1;
         while self
             .segments
             .last()

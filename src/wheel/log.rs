@@ -195,7 +195,7 @@ impl Log {
             self.closed_min = self.closed_min.min(tail.min);
             self.blocks.push_back(tail);
         } else {
-            self.pool.put(tail, self.blocks.len());
+            self.pool.put(tail);
         }
     }
 
@@ -210,14 +210,15 @@ impl Log {
             return false;
         }
         self.blocks.remove(at);
-        self.pool.put(block, self.blocks.len());
+        self.pool.put(block);
         true
     }
 
     /// Begins a new tail if this one is full and there is memory.
     fn add_block(&mut self) {
-        // For the old tail and, when it is looked at, the new one.
-        if self.tail.is_full() && self.blocks.try_reserve(2).is_ok() {
+        // For the old tail and, when it is looked at, the new one. When all are empty, all of them lie in the pool.
+        let all = self.blocks.len() + self.pool.0.len() + 2;
+        if self.tail.is_full() && self.blocks.try_reserve(2).is_ok() && self.pool.try_reserve(all) {
             if let Some(block) = self.pool.get() {
                 self.close_tail();
                 self.tail = block;
@@ -291,15 +292,13 @@ impl Log {
     #[cfg(feature = "threads")]
     pub(super) fn reserve_places(&mut self) {
         _ = self.blocks.try_reserve(1024);
-        _ = self.pool.0.try_reserve(1024);
+        _ = self.pool.try_reserve(1024);
     }
 
     /// Forgets every entry.
     pub(super) fn clear(&mut self) {
         self.seal();
-        self.blocks
-            .drain(..)
-            .for_each(|block| self.pool.put(block, 0));
+        self.blocks.drain(..).for_each(|block| self.pool.put(block));
         (self.sealed, self.older, self.swept, self.sealed_min) = (0, 0, 0, u64::MAX);
     }
 
@@ -430,7 +429,7 @@ impl Wheel {
                 self.removed += dead as u64;
             }
             block.entries().for_each(|entry| self.insert(entry));
-            self.log.pool.put(block, self.log.blocks.len());
+            self.log.pool.put(block);
             if taken >= limit {
                 break;
             }
@@ -451,7 +450,7 @@ impl Wheel {
                 self.log.push_sealed(block);
                 break;
             }
-            self.log.pool.put(block, self.log.blocks.len());
+            self.log.pool.put(block);
         }
         self.log.renew_sealed_min();
         self.log.add_block();

@@ -31,6 +31,7 @@
 //! | `deferred` | the entries that wait for the next turn |
 //! | `sweep` | the cursor that goes round all buckets and drops the dead; how many entries of a tick come in a row |
 //! | `pass` | filtering one bucket, a chunk at a time |
+//! | `spare` | memory that goes back to the system after a burst |
 //! | `bound` | when there are too many zombies, and the rounds of the sweep |
 
 mod block;
@@ -44,6 +45,7 @@ mod pass;
 mod policy;
 mod records;
 mod rings;
+mod spare;
 mod sweep;
 
 pub(crate) use bound::{SWEEP_PER_LOOK, ZOMBIES_PER_LOOK};

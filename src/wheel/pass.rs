@@ -153,7 +153,7 @@ mod tests {
             let mut pass = Pass::START;
             while !pass.step(&mut chunks, &mut bucket, mask).cycle_done {}
             let kept: Vec<u64> = (0..4 * FULL).filter(|n| !is_dead(*n)).collect();
-            assert_eq!(chunks.used(), chunks_left, "{dead:?}");
+            assert_eq!(chunks.used, chunks_left, "{dead:?}");
             assert_eq!(bucket.earliest(), kept.first().copied());
             chunks.push(&mut bucket, entry(4 * FULL));
             assert!(

@@ -25,6 +25,10 @@ use tickwheel::{Budget, EventLoopTimer, ManualClock, Settings, Time, TimerTask};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Late enough for memory of a burst to go back.
+const LATER: Time = Time::from_nanos(2_000_000_000);
 
 /// A timer on a clock that is turned by hand, and the number of times its remotes woke the loop.
 fn manual<T: Send + 'static>() -> (EventLoopTimer<T>, ManualClock, Arc<AtomicUsize>) {
@@ -194,6 +198,7 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
     while timer.poll(Time::ZERO, |_| ()).more {
         polls += 1;
     }
+    while timer.poll(LATER, |_| ()).more {}
     // 16 bytes per entry, less what the lists of free nodes have grown by.
     let given_back = before.saturating_sub(timer.held_bytes());
     assert!(
@@ -201,10 +206,51 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
         "only {given_back} bytes given back after {polls} polls"
     );
     assert_eq!(
-        timer.poll_timeout(Time::ZERO),
+        timer.poll_timeout(LATER),
         None,
         "nothing is left to wait for"
     );
+}
+
+/// Memory of a burst is kept for a second, for which the loop wakes up once.
+#[test]
+fn a_loop_wakes_once_to_give_the_memory_of_a_burst_back() {
+    const TIMERS: usize = 200_000;
+    let (mut timer, ..) = manual();
+    for n in 0..TIMERS {
+        timer.schedule(Time::ZERO, MS, n as u64).unwrap();
+    }
+    let mut now = Time::ZERO + MS;
+    while timer.poll(now, |_| ()).more {}
+    let full = timer.held_bytes();
+    let (mut sleeps, end) = (0, now + 3 * SECOND);
+    while let Some(timeout) = timer.poll_timeout(now) {
+        sleeps += usize::from(!timeout.is_zero());
+        now += timeout;
+        timer.poll(now, |_| panic!("nothing is due"));
+    }
+    assert!(now <= end && sleeps == 1, "{sleeps} sleeps until {now:?}");
+    let left = timer.held_bytes();
+    assert!(left < full / 2, "{left} of {full} bytes are left");
+}
+
+/// A burst that repeats twice a second finds the memory of the one before.
+#[test]
+fn a_burst_that_repeats_keeps_its_memory() {
+    const TIMERS: usize = 200_000;
+    let (mut timer, ..) = manual();
+    let (mut now, mut held) = (Time::ZERO, Vec::new());
+    for _ in 0..10 {
+        for n in 0..TIMERS {
+            timer.schedule(now, MS, n as u64).unwrap();
+        }
+        now += MS;
+        while timer.poll(now, |_| ()).more {}
+        now += 499 * MS;
+        assert!(!timer.poll(now, |_| panic!("nothing is due")).more);
+        held.push(timer.held_bytes());
+    }
+    assert_eq!(held[1..].iter().min(), held[1..].iter().max());
 }
 
 /// Neither living timers alone nor the end of a burst beside them leave a loop with work for long.

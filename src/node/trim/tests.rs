@@ -55,7 +55,15 @@ impl Scene {
             .count()
     }
 
-    fn given_back(&self) -> u64 {
+    /// As the owner does some time later; how many steps that took.
+    fn return_memory(&self, trim: &mut Trim) -> usize {
+        trim.begin_return(&self.table);
+        (0..)
+            .take_while(|_| trim.step(&self.table, &self.owners, STEP, || 0))
+            .count()
+    }
+
+    fn in_regions(&self) -> u64 {
         self.table.depot.regions.nodes()
     }
 }
@@ -88,7 +96,7 @@ fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
         scene.run(&mut trim, KEPT / 2) > (BURST / 2) as usize / STEP,
         "in pieces"
     );
-    let kept = scene.table.resident();
+    let kept = scene.table.loose();
     assert!(
         kept >= KEPT / 2 * 3 && kept < KEPT / 2 * 3 + 2 * STEP as u64,
         "{kept} are kept"
@@ -102,7 +110,7 @@ fn it_begins_when_most_are_free_and_leaves_as_many_as_are_in_use() {
     let in_use = KEPT / 8;
     scene.end_all(&timers.split_off(in_use as usize));
     assert!(scene.run(&mut trim, in_use) > 0);
-    let now = scene.table.resident();
+    let now = scene.table.loose();
     assert!(now < kept - in_use, "{now} of {kept} are kept");
 }
 
@@ -121,12 +129,12 @@ fn a_trim_that_was_of_no_use_is_repeated_when_nearly_all_have_ended() {
     });
     scene.end_all(&others);
     let (mut trim, in_use) = (Trim::default(), living.len() as u64);
-    assert!(scene.run(&mut trim, in_use) > 0 && scene.given_back() < BURST / 8);
+    assert!(scene.run(&mut trim, in_use) > 0 && scene.in_regions() < BURST / 8);
     assert_eq!(scene.run(&mut trim, in_use), 0, "it would be in vain");
     let few = in_use / 16 - 1;
     assert!(few > 16);
     scene.end_all(&living.split_off(few as usize));
-    assert!(scene.run(&mut trim, few) > 0 && scene.given_back() > BURST / 2);
+    assert!(scene.run(&mut trim, few) > 0 && scene.in_regions() > BURST / 2);
 }
 
 /// One timer in sixteen lives on, everywhere: much is free, and no region as a whole.
@@ -141,14 +149,14 @@ fn scattered_timers_keep_a_trim_from_beginning_until_they_end() {
     scene.end_all(&others);
     assert_eq!(scene.run(&mut trim, BURST / 16), 0, "it would be in vain");
     scene.end_all(&living);
-    assert!(scene.run(&mut trim, 0) > 0 && scene.given_back() > BURST / 2);
+    assert!(scene.run(&mut trim, 0) > 0 && scene.in_regions() > BURST / 2);
 }
 
 /// Timers that live in the midst of a burst stay, and every node serves again, to the last one, in a generation of its
 /// own.
 #[test]
 fn no_node_is_lost_and_no_generation_repeats() {
-    for apart in [2000, 5000] {
+    for (apart, returns) in [(2000, false), (5000, false), (2000, true), (5000, true)] {
         let Some((scene, timers)) = Scene::after_a_burst() else {
             return;
         };
@@ -161,13 +169,28 @@ fn no_node_is_lost_and_no_generation_repeats() {
         others.sort_by_key(|timer| timer.index.wrapping_mul(0x9E37_79B9));
         scene.end_all(&others);
         let in_use = living.len() as u64;
-        assert!(scene.run(&mut Trim::default(), in_use) > 0);
-        let end = scene.table.depot.end();
+        let (mut trim, end) = (Trim::default(), scene.table.depot.end());
+        assert!(scene.run(&mut trim, in_use) > 0);
+        let free = scene.in_regions();
+        assert!(trim.memory(&scene.table) == NodeMemory::Spare && scene.table.resident() == end);
         assert!(
-            (BURST / 2..end - KEPT).contains(&scene.given_back()),
+            (BURST / 2..end - KEPT).contains(&scene.in_regions()),
             "{}",
-            scene.given_back()
+            scene.in_regions()
         );
+        if returns {
+            // The top region is not whole any more.
+            let few = scene.arm(4 * KEPT);
+            assert!(few.iter().all(|timer| seen.insert(name(timer))));
+            scene.end_all(&few);
+            assert!(scene.in_regions() < free / 2);
+            assert!(trim.memory(&scene.table) == NodeMemory::UsedAgain);
+            assert!(trim.memory(&scene.table) == NodeMemory::Spare);
+            assert!(scene.return_memory(&mut trim) > 10, "in pieces");
+            assert!(trim.memory(&scene.table) == NodeMemory::InUse);
+            assert_eq!(scene.table.resident(), end - scene.in_regions());
+            assert_eq!(scene.return_memory(&mut trim), 0, "once is enough");
+        }
         // A thread that finds no used node takes a fresh one, after those that were given back or kept.
         let mut again = Vec::new();
         for cache in [&scene.cache, &scene.owners] {
@@ -181,7 +204,7 @@ fn no_node_is_lost_and_no_generation_repeats() {
                     .is_some_and(|fresh| u64::from(fresh.index) >= before)
             );
             assert!(
-                scene.given_back() < 124,
+                scene.in_regions() < 124,
                 "they serve before nodes that never did"
             );
         }
@@ -217,12 +240,12 @@ fn a_burst_that_goes_on_keeps_its_memory() {
         for _ in 0..steps {
             assert!(trim.step(&scene.table, &scene.owners, STEP, || 0));
         }
-        let before = scene.given_back();
+        let before = scene.in_regions();
         let fresh = scene.arm(BURST);
         let grown = scene.table.depot.end() > BURST + FRESH + 1000;
         while trim.step(&scene.table, &scene.owners, STEP, || 0) {}
         assert!(
-            !grown || scene.given_back() <= before,
+            !grown || scene.in_regions() <= before,
             "after {steps} steps"
         );
         let indices: HashSet<u32> = fresh.iter().map(|timer| timer.index).collect();
@@ -246,5 +269,5 @@ fn a_trim_that_a_burst_has_interrupted_is_made_when_that_has_ended() {
     while trim.step(&scene.table, &scene.owners, STEP, || BURST) {}
     scene.end_all(&again);
     assert!(scene.run(&mut trim, 0) > 0, "it does not begin");
-    assert!(scene.given_back() > BURST / 2);
+    assert!(scene.in_regions() > BURST / 2);
 }

@@ -1,8 +1,10 @@
 //! What a million cancelled one-hour timers leave behind: next to nothing, at any moment.
 
-use crate::support::setup::{HOUR, ZOMBIE_CONSTANT, one_shard, recording, stress, wait_until};
+use crate::support::setup::{
+    HOUR, ZOMBIE_CONSTANT, one_shard, recording, secs, stress, wait_until,
+};
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tickwheel::Key;
 
 /// Far below what the cancelled timers would hold: 24 bytes of node and 16 of entry each.
@@ -78,9 +80,12 @@ fn a_cancel_storm_wakes_a_worker_that_would_sleep_for_an_hour() {
         wait_until("they are swept", || {
             timer.stats().shards[0].entries <= ZOMBIE_CONSTANT
         });
-        let shard = &timer.stats().shards[0];
-        assert!(shard.swept >= TIMERS - ZOMBIE_CONSTANT);
-        assert!(shard.held_bytes < before, "the wheel gives memory back");
+        assert!(timer.stats().shards[0].swept >= TIMERS - ZOMBIE_CONSTANT);
+        let start = Instant::now();
+        wait_until("memory has gone back", || {
+            timer.stats().shards[0].held_bytes < before / 2
+        });
+        assert!(start.elapsed() < secs(3), "{:?}", start.elapsed());
         assert_eq!(timer.stop().unwrap().len(), 0);
     }
 }
