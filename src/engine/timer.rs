@@ -472,8 +472,8 @@ impl<T: Send + 'static> Timer<T> {
     /// let timer = Timer::new()?;
     /// timer.run_after(Duration::from_millis(5), || println!("soon"))?;
     /// timer.run_after(Duration::from_secs(3600), || println!("in an hour"))?;
-    /// let within = Duration::from_millis(50);
-    /// let rest = timer.shutdown(Shutdown::Drain { within }, Duration::from_secs(1))?;
+    /// let within = Duration::from_millis(500);
+    /// let rest = timer.shutdown(Shutdown::Drain { within }, Duration::from_secs(10))?;
     /// assert_eq!(rest.len(), 1);
     /// # Ok(()) }
     /// ```
