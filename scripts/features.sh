@@ -12,7 +12,7 @@ if [[ ${1-} == each ]]; then together=1; fi
 # The features of a package, one a line.
 features_of() {
   cargo metadata --format-version 1 --no-deps | grep -o "\"name\":\"$1\",\"version\".*" |
-    grep -o '"features":{[^}]*}' | head -n 1 | grep -o '"[a-z-]*":\[' | tr -d '":[' | grep -v '^default$\|^features$'
+    grep -o '"features":{[^}]*}' | head -n 1 | grep -o '"[a-z_-]*":\[' | tr -d '":[' | grep -v '^default$\|^features$'
 }
 
 check() {

@@ -18,6 +18,6 @@ cd "$unpacked/tickwheel-$version"
 # cargo would take what was built of an earlier one for up to date. It lacks the dev-dependency on itself, whose feature
 # the tests need.
 rm -rf "$target/package-test"
-CARGO_TARGET_DIR=$target/package-test cargo test --quiet --features mio "$@"
+CARGO_TARGET_DIR=$target/package-test cargo test --quiet --features __internal,mio "$@"
 files=$(find . -type f | wc -l)
 printf 'tickwheel %s: %d KiB packed, %d files, its own tests pass\n' "$version" $((size / 1024)) "$files"

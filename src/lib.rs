@@ -88,11 +88,11 @@
 //! | `threads` (default) | [`Timer`], [`EventLoopTimer`], [`BootClock`], [`SpinClock`], [`Settings::clock`] | `std`, crossbeam, core_affinity, libc |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
 //! | `mio` | [`EventLoopTimer`]s whose remotes wake a loop through its `mio::Poll` | `threads`, mio |
-//! | `test-util` | `replace_shared`, for the test clock of [`tickwheel-util`][util] | `futures` |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
-//! With `default-features = false` the crate is `no_std` and contains [`LocalTimer`] and [`FixedTimer`]; it needs an
+//! Features whose names begin with `__` are for this repository's own crates and tests; no version promises anything about
+//! them. With `default-features = false` the crate is `no_std` and contains [`LocalTimer`] and [`FixedTimer`]; it needs an
 //! allocator.
 //!
 //! # Further reading
@@ -131,9 +131,16 @@ mod sync;
 mod time;
 mod turn;
 mod types;
-// Not covered by the version's promises: public for this repository's own tests, benches and fuzz targets.
-#[doc(hidden)]
-pub mod wheel;
+#[cfg_attr(
+    not(feature = "__internal"),
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "public for this repository's own tests and fuzz targets"
+    )
+)]
+mod wheel;
 
 // What shares timers between threads.
 #[cfg(feature = "threads")]
@@ -174,8 +181,6 @@ pub use engine::{
 };
 #[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote};
-#[cfg(feature = "test-util")]
-pub use futures::replace_shared;
 #[cfg(feature = "futures")]
 pub use futures::{
     Elapsed, Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep,
@@ -197,6 +202,17 @@ pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
     ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WaitError,
 };
+
+/// Holds what this repository's own crates and tests use, behind a feature that promises nothing.
+#[cfg(feature = "__internal")]
+#[doc(hidden)]
+pub mod __internal {
+    #[cfg(feature = "threads")]
+    pub use crate::engine::{wake_by, without_membarrier};
+    #[cfg(feature = "__test-clock")]
+    pub use crate::futures::replace_shared;
+    pub use crate::wheel::{BURST, DeadMask, Entry, Sweep, Wheel};
+}
 
 /// Holds the examples of the pages, which are compiled and run with the documentation tests.
 #[cfg(all(doctest, feature = "futures", feature = "mio"))]

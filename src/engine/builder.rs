@@ -146,19 +146,7 @@ impl Builder {
     /// Without this, on Linux, a worker executes it for all threads when it must (`membarrier(2)`). A process has to be
     /// registered for that: the first engine waits for it, 15 ms and more if the process has other threads. For
     /// engines that are built inside of a task, on first use; [`global`](crate::global()) is one.
-    ///
-    /// ```
-    /// use std::sync::OnceLock;
-    /// use tickwheel::{Builder, Timer};
-    ///
-    /// static TIMER: OnceLock<Timer> = OnceLock::new();
-    ///
-    /// fn timer() -> &'static Timer {
-    ///     TIMER.get_or_init(|| Builder::new().shards(1).without_membarrier().build().expect("fine settings"))
-    /// }
-    /// # timer();
-    /// ```
-    pub fn without_membarrier(mut self) -> Self {
+    pub(super) fn without_membarrier(mut self) -> Self {
         self.membarrier = false;
         self
     }
@@ -255,4 +243,10 @@ impl Builder {
         self.hooks.slow = Some((threshold, a_hook(Arc::new(hook))));
         self
     }
+}
+
+/// Returns the builder of an engine without `membarrier`.
+#[cfg(feature = "__internal")]
+pub fn without_membarrier(builder: Builder) -> Builder {
+    builder.without_membarrier()
 }

@@ -49,7 +49,11 @@ mod wake_timer;
 mod weak;
 
 pub use builder::Builder;
+#[cfg(feature = "__internal")]
+pub use builder::without_membarrier;
 pub use crew::driven::DrivenShard;
+#[cfg(feature = "__internal")]
+pub use crew::driven::wake_by;
 pub use executor::{Executor, executor_fn};
 pub use global::global;
 #[cfg(feature = "futures")]

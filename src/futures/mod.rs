@@ -20,7 +20,7 @@ mod timeout;
 
 pub use error::{Elapsed, SleepError, TimeoutError};
 pub use interval::{Interval, interval, interval_at};
-#[cfg(feature = "test-util")]
+#[cfg(feature = "__test-clock")]
 pub use sleep::replace_shared;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};

@@ -116,7 +116,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     sleep(deadline)
 }
 
-#[cfg(feature = "test-util")]
+#[cfg(feature = "__test-clock")]
 thread_local! {
     /// The engine that this thread uses in place of the shared one.
     static STAND_IN: std::cell::RefCell<Option<Timer>> = const { std::cell::RefCell::new(None) };
@@ -129,7 +129,8 @@ thread_local! {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Builder, Drive, ManualClock, replace_shared, sleep};
+/// use tickwheel::__internal::replace_shared;
+/// use tickwheel::{Builder, Drive, ManualClock, sleep};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let timer = Builder::new().clock(ManualClock::new()).drive(Drive::Manual).build()?;
@@ -138,7 +139,7 @@ thread_local! {
 /// assert!(replace_shared(None).is_some());
 /// # Ok(()) }
 /// ```
-#[cfg(feature = "test-util")]
+#[cfg(feature = "__test-clock")]
 pub fn replace_shared(timer: Option<Timer>) -> Option<Timer> {
     STAND_IN
         .try_with(|stand_in| stand_in.replace(timer))
@@ -149,7 +150,7 @@ pub fn replace_shared(timer: Option<Timer>) -> Option<Timer> {
 /// Returns the shared engine. The first call builds it, and returns when it began, from where delays count.
 #[inline]
 pub(super) fn shared() -> (WakeTimer, Option<Instant>) {
-    #[cfg(feature = "test-util")]
+    #[cfg(feature = "__test-clock")]
     if let Ok(Some(wake_timer)) =
         STAND_IN.try_with(|timer| timer.borrow().as_ref().map(WakeTimer::of))
     {

@@ -8,7 +8,7 @@ use crate::support::setup::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::wheel::{Entry, Wheel};
+use tickwheel::__internal::{Entry, Wheel};
 use tickwheel::{Drive, Expired, ManualClock, Routing, Time, Timer};
 
 /// An engine that is turned by hand.

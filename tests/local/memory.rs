@@ -4,7 +4,7 @@ use crate::support::allocations::allocations;
 use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use std::time::Duration;
-use tickwheel::wheel::Entry;
+use tickwheel::__internal::Entry;
 use tickwheel::{Budget, FixedTimer, Key, LocalTimer, MissedTicks, Period, Settings, Time};
 
 /// Cancels, moves and schedules, and polls now and then. `arm` may add up to a minute.

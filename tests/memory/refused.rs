@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tickwheel::wheel::{Entry, Wheel};
+use tickwheel::__internal::{Entry, Wheel};
 use tickwheel::{
     Builder, EngineState, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock,
     Pinning, Routing, ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError, Time,

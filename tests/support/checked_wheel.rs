@@ -5,7 +5,7 @@
 //! that nothing is set aside before a burst of its kind has come, and no more than that comes before the rest is.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use tickwheel::wheel::{Entry, Wheel};
+use tickwheel::__internal::{Entry, Wheel};
 
 use crate::hashed_wheel::{HashedKey, HashedWheel};
 

@@ -1,11 +1,12 @@
-//! The public interface, item by item, held against `docs/api.txt`, so that no change of it goes unnoticed.
+//! The public interfaces, item by item, held against `docs/api.txt` and `util/api.txt`, so that no change of them goes
+//! unnoticed.
 //!
 //! After a change that is meant: `TICKWHEEL_WRITE_API=1 cargo test --test tidy`, and look at the difference.
 //!
 //! Read from the sources: whatever is `pub` can be reached, because the build refuses a `pub` that cannot
-//! (`unreachable_pub`). The wheels are left out; their module is hidden and promises nothing.
+//! (`unreachable_pub`). The wheel is left out, and so are items under `cfg(feature = "__..")`: they promise nothing.
 
-use super::{Source, is_word, read, root, sources};
+use super::{Source, files_below, is_test_file, is_word, read, root, source, sources};
 use std::collections::BTreeSet;
 
 /// What users take apart or put together without leaving anything out: a call wins or loses; a timer has moved or is
@@ -64,10 +65,23 @@ fn interface(source: &Source, types: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     // The depth to which everything is public, and the head of an `impl` that has shown nothing yet.
     let (mut all_to, mut header) = (0, None);
+    // Whether the item at hand needs a feature that promises nothing.
+    let mut is_hidden = false;
     for (at, line) in lines.iter().enumerate() {
         let (text, depth) = (line.trim_start(), indent(line));
-        if depth == 0 && !text.starts_with(['}', ')', '#']) {
+        let is_item = depth == 0 && !text.starts_with(['}', ')', '#']);
+        let above = lines[..at].iter().rev();
+        let attributes = above.take_while(|line| line.starts_with("#["));
+        if is_item {
             (all_to, header) = (0, None);
+            is_hidden = attributes
+                .clone()
+                .any(|line| line.contains("feature = \"__"));
+        }
+        if is_hidden {
+            continue;
+        }
+        if is_item {
             if text.starts_with("impl") || text.starts_with("unsafe impl") {
                 let head = head(&lines, at);
                 if is_told(&head, types) {
@@ -75,20 +89,16 @@ fn interface(source: &Source, types: &BTreeSet<String>) -> Vec<String> {
                 } else {
                     header = Some(head);
                 }
-            } else if text.starts_with("pub ") && !text.starts_with("pub mod") {
+            } else if let Some(item) = text.strip_prefix("pub ") {
                 // What is derived for it, and whether it may grow.
-                let above = lines[..at]
-                    .iter()
-                    .rev()
-                    .take_while(|line| line.starts_with("#["));
                 let told =
                     |line: &&&str| line.contains("derive") || line.contains("non_exhaustive");
                 let from = found.len();
-                found.extend(above.filter(told).map(|line| (*line).to_owned()));
+                found.extend(attributes.filter(told).map(|line| (*line).to_owned()));
                 found[from..].reverse();
                 found.push(head(&lines, at));
                 // The fields of variants are public, too.
-                all_to = match first_word(&text[4..]) {
+                all_to = match first_word(item) {
                     "enum" => 8,
                     "trait" => 4,
                     _ => 0,
@@ -120,10 +130,8 @@ fn is_told(head: &str, types: &BTreeSet<String>) -> bool {
         && TRAITS.split_whitespace().any(|it| it == name)
 }
 
-#[test]
-fn the_interface_is_what_docs_api_txt_says() {
-    let is_public = |it: &Source| it.path.starts_with("src/") && !it.path.starts_with("src/wheel/");
-    let files: Vec<Source> = sources().into_iter().filter(is_public).collect();
+/// The interface of the files, and the names of its types that cannot grow and of its traits that are not sealed.
+fn told(files: &[Source]) -> (String, BTreeSet<String>, BTreeSet<String>) {
     let mut types = BTreeSet::new();
     for (_, line) in files.iter().flat_map(Source::code) {
         let kinds = ["pub struct ", "pub enum ", "pub union "];
@@ -132,7 +140,7 @@ fn the_interface_is_what_docs_api_txt_says() {
     }
     let mut told = String::from("The public interface; `tests/tidy/api.rs` keeps this page.\n");
     let (mut complete, mut open) = (BTreeSet::new(), BTreeSet::new());
-    for file in &files {
+    for file in files {
         let items = interface(file, &types);
         for (at, item) in items.iter().enumerate() {
             let next = items
@@ -152,10 +160,15 @@ fn the_interface_is_what_docs_api_txt_says() {
             told += &format!("\n{}\n\n{}\n", file.path, items.join("\n"));
         }
     }
+    (told, complete, open)
+}
+
+/// Holds what the files say against the page, or writes the page.
+fn holds(page: &str, told: &str) {
     if std::env::var_os("TICKWHEEL_WRITE_API").is_some() {
-        std::fs::write(root().join("docs/api.txt"), &told).unwrap();
+        std::fs::write(root().join(page), told).unwrap();
     }
-    let recorded = read("docs/api.txt");
+    let recorded = read(page);
     let (old, new): (BTreeSet<_>, BTreeSet<_>) =
         (recorded.lines().collect(), told.lines().collect());
     let (gone, come): (Vec<_>, Vec<_>) = (
@@ -164,14 +177,34 @@ fn the_interface_is_what_docs_api_txt_says() {
     );
     assert!(
         recorded == told,
-        "the public interface has changed; if that is meant, write it down:\n\
+        "the interface that {page} has is another one; if that is meant, write it down:\n\
          TICKWHEEL_WRITE_API=1 cargo test --test tidy\n- {gone:#?}\n+ {come:#?}"
     );
+}
+
+#[test]
+fn the_interface_is_what_docs_api_txt_says() {
+    let is_public = |it: &Source| it.path.starts_with("src/") && !it.path.starts_with("src/wheel/");
+    let files: Vec<Source> = sources().into_iter().filter(is_public).collect();
+    let (told, complete, open) = told(&files);
+    holds("docs/api.txt", &told);
     assert!(
         complete.iter().eq(&COMPLETE),
         "not `non_exhaustive`: {complete:?}"
     );
     assert!(open.iter().eq(&OPEN), "not sealed: {open:?}");
+}
+
+/// The interface for C is the header itself: a test of that crate holds it against the code.
+#[test]
+fn the_companion_crates_interface_is_what_its_page_says() {
+    let files = files_below("util/src").into_iter();
+    let files: Vec<Source> = files
+        .filter(|path| !is_test_file(path))
+        .map(source)
+        .collect();
+    let (told, ..) = told(&files);
+    holds("util/api.txt", &told);
 }
 
 /// Types that are public for the crate's own traits and cannot be named by users.

@@ -1,7 +1,7 @@
 //! A tick with very many entries, beyond what the model shows with small bursts: what was filed shortly before need not
 //! wait for all of them, and what a burst costs.
 
-use tickwheel::wheel::{BURST, Entry, Wheel};
+use tickwheel::__internal::{BURST, Entry, Wheel};
 
 fn entry(deadline: u64, index: u32) -> Entry {
     Entry {

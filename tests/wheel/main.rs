@@ -17,7 +17,7 @@ mod hashed_wheel;
 
 mod bursts;
 
-use tickwheel::wheel::{Entry, Wheel};
+use tickwheel::__internal::{Entry, Wheel};
 
 /// Random operations, each step compared with the sorted map, and each tick with a hashed wheel.
 #[test]

@@ -132,8 +132,8 @@ impl<T: Send + 'static, A: Alarm> Future for Driving<T, A> {
 pub(crate) fn shared() -> io::Result<&'static Timer> {
     let builder = tickwheel::Builder::new()
         .shards(1)
-        .pinning(tickwheel::Pinning::Off)
-        .without_membarrier();
+        .pinning(tickwheel::Pinning::Off);
+    let builder = tickwheel::__internal::without_membarrier(builder);
     // An error says that there is one.
     let built = builder.thread_name("tickwheel-global").build_global();
     built

@@ -35,10 +35,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tickwheel::{
-    Builder, Clock, Drive, DrivenShard, ManualClock, Pinning, Time, Timer, TimerTask,
-    replace_shared,
-};
+use tickwheel::__internal::{replace_shared, wake_by};
+use tickwheel::{Builder, Clock, Drive, DrivenShard, ManualClock, Pinning, Time, Timer, TimerTask};
 
 /// Runs a future to its end on this thread, in virtual time.
 ///
@@ -209,7 +207,7 @@ impl TestClock {
             .build()
             .expect("these settings are fine");
         let shard = timer.drive_shard(0).expect("no other task drives it");
-        let shard = shard.wake_by(|waker| {
+        let shard = wake_by(shard, |waker| {
             WOKEN.set(true);
             waker.wake();
         });

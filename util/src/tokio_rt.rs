@@ -42,6 +42,7 @@ use std::pin::Pin;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tickwheel::__internal::without_membarrier;
 use tickwheel::{Builder, Pinning, Timer, TurnError};
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
@@ -181,7 +182,7 @@ const APART: Duration = Duration::from_micros(1500);
 fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
     let builder = Builder::new().shards(1).pinning(Pinning::Off);
     // A task waits for this: it must not wait for the kernel.
-    let builder = builder.thread_name("tickwheel-tokio").without_membarrier();
+    let builder = without_membarrier(builder.thread_name("tickwheel-tokio"));
     #[cfg(feature = "test-util")]
     if let Some((timer, turning)) = pausable::build(builder.clone(), runtime) {
         return (timer, Some(turning));

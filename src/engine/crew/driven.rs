@@ -74,13 +74,6 @@ impl<T: Send + 'static> DrivenShard<T> {
         self.shard
     }
 
-    /// Sets how it calls the wakers of futures whose time has come; [`Waker::wake`] by default. For runtimes with a
-    /// cheaper way for many at once.
-    pub fn wake_by(mut self, wake: fn(Waker)) -> Self {
-        self.wake = wake;
-        self
-    }
-
     /// Fires what is due, within the budget, and returns how long to wait before the next turn: zero for at once,
     /// `None` until `waker` is called. `waker` is called earlier if a timer needs it, on the thread that needs it: it
     /// must not schedule or reschedule timers of this engine or call its `wait_idle`, or it would be called from within
@@ -149,6 +142,14 @@ impl<T: Send + 'static> Inner<T> {
             }
         }
     }
+}
+
+/// Sets how a driver calls the wakers of futures whose time has come; [`Waker::wake`] by default. For runtimes with a
+/// cheaper way for many at once.
+#[cfg(feature = "__internal")]
+pub fn wake_by<T: Send + 'static>(mut shard: DrivenShard<T>, wake: fn(Waker)) -> DrivenShard<T> {
+    shard.wake = wake;
+    shard
 }
 
 impl<T: Send + 'static> Drop for DrivenShard<T> {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+use tickwheel::__internal::wake_by;
 use tickwheel::{
     Budget, Builder, DrivenShard, EngineState, Expired, IdleStrategy, PinState, Pinning,
     ScheduleErrorKind, Shutdown, StartError, Timer, TimerTask, TurnError, WeakTimer,
@@ -296,7 +297,7 @@ fn a_driven_shard_wakes_futures_by_the_function_it_was_given() {
         GIVEN.store(0, Ordering::SeqCst);
         let handler = |_: Expired<TimerTask>| panic!("futures need no handler");
         let timer = builder.build_with(handler).unwrap();
-        let mut shard = timer.drive_shard(0).unwrap().wake_by(count);
+        let mut shard = wake_by(timer.drive_shard(0).unwrap(), count);
         let bell = Bell::new();
         let waker = Waker::from(Arc::clone(&bell));
         let mut sleeps = [us(100); 3].map(|delay| timer.sleep(delay));
@@ -439,7 +440,7 @@ fn a_driver_that_leaves_an_engine_turned_by_hand_leaves_no_worker() {
 fn a_turn_by_hand_calls_wakers_itself_when_the_driver_has_left() {
     let at = Setup::by_hand();
     let timer: Timer = at.builder().build().unwrap();
-    let mut shard = timer.drive_shard(0).unwrap().wake_by(drop);
+    let mut shard = wake_by(timer.drive_shard(0).unwrap(), drop);
     while shard.turn(Waker::noop()).unwrap() == Some(Duration::ZERO) {}
     drop(shard);
     let bell = Bell::new();
