@@ -387,11 +387,12 @@ fn a_remote_names_a_time_before_it_is_rounded_to_a_tick() {
 fn moves_of_a_loop_and_of_its_remotes_are_counted() {
     let (mut timer, ..) = manual();
     let key = timer.schedule(Time::ZERO, HOUR, 7).unwrap();
-    for n in 1..=3 {
-        assert!(timer.reschedule(Time::ZERO, key, n * MS).is_moved());
+    // At first without an exchange, because no remote has been made.
+    for to in [2 * HOUR, 3 * HOUR, MS, 2 * MS] {
+        assert!(timer.reschedule(Time::ZERO, key, to).is_moved());
     }
     assert!(timer.remote().reschedule(key, HOUR).is_moved());
-    assert_eq!(timer.stats().rescheduled, 4);
+    assert_eq!(timer.stats().rescheduled, 5);
 }
 
 /// What dies in the log, or in what waits for the next poll, goes without having come due.

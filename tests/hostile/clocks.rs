@@ -195,6 +195,26 @@ fn what_a_failed_shard_has_left_is_dropped_with_the_last_timer() {
     );
 }
 
+/// A handle keeps the engine's memory: one that was never given out keeps nothing.
+#[test]
+fn a_handle_that_a_failed_shard_refuses_does_not_count() {
+    let (clock, probe) = (Breakable::default(), Arc::new(()));
+    let kept = Arc::clone(&probe);
+    let builder = one_shard().drive(Drive::Manual).clock(clock.clone());
+    let builder = builder.on_worker_stop(move |_| _ = &kept);
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    // The thread has a block for its messages from here on, so the shard refuses only when the timer is armed.
+    arm(&timer, HOUR, 1);
+    clock.set_broken(true);
+    assert!(timer.turn().is_err());
+    clock.set_broken(false);
+    for id in 0..10 {
+        assert!(timer.schedule_handle(HOUR, id).is_err());
+    }
+    drop(timer);
+    assert_eq!(Arc::strong_count(&probe), 1, "the engine is freed");
+}
+
 /// Whoever is told of a failed worker may take its time: nobody is told meanwhile that a timer is accepted.
 #[test]
 fn a_failed_shard_is_closed_before_its_failure_is_told() {

@@ -622,3 +622,18 @@ fn the_thread_locals_of_a_worker_are_not_waited_for() {
     );
     drop(let_go);
 }
+
+/// A caller that has waited for the end may then free what the hooks use.
+#[test]
+fn a_worker_that_has_been_waited_for_keeps_nothing_of_its_engine() {
+    for _ in 0..20 {
+        let probe = Arc::new(());
+        let kept = Arc::clone(&probe);
+        let builder = one_shard().on_worker_stop(move |_| _ = &kept);
+        let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+        arm(&timer, HOUR, 1);
+        assert_eq!(timer.stop().unwrap().len(), 1);
+        drop(timer);
+        assert_eq!(Arc::strong_count(&probe), 1);
+    }
+}

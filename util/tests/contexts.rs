@@ -6,7 +6,7 @@ use futures_lite::{StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel_util::layer::{IdleBodyLayer, StatusTimeoutLayer, TimeoutLayer};
 use tickwheel_util::stream::StreamExt;
@@ -306,4 +306,28 @@ fn a_runtime_has_one_engine_however_many_threads_ask_at_once() {
         });
         assert_eq!(tasks(), 1, "in round {round}");
     }
+}
+
+/// The process's engine is the last one that it goes to.
+#[test]
+fn a_queue_that_finds_no_engine_any_more_says_so() {
+    in_child("a_queue_that_finds_no_engine_any_more_says_so", || {
+        let runtime = one_thread();
+        let mut queue = runtime.block_on(async { DelayQueue::new() });
+        queue.insert("item", HOUR);
+        drop(runtime);
+        tickwheel::global().unwrap().stop().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut cx = Context::from_waker(Waker::noop());
+            for _ in 0..2 {
+                let polled = queue.poll_expired(&mut cx);
+                tell.send(matches!(polled, Poll::Ready(Some(Err(_)))))
+                    .unwrap();
+            }
+        });
+        for _ in 0..2 {
+            assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(true));
+        }
+    });
 }

@@ -261,6 +261,29 @@ async fn time_stands_while_tasks_wake_each_other() {
     .await;
 }
 
+/// Each of them cancels a timer, and is no sign of rest.
+#[tokio::test]
+async fn time_stands_while_a_task_cancels_timers() {
+    test::paused(async {
+        let start = time::Instant::now();
+        tokio::spawn(time::sleep(SEC));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut sleeps: Vec<_> = (0..500).map(|_| Box::pin(time::sleep(HOUR))).collect();
+        for sleep in &mut sleeps {
+            assert!(sleep.as_mut().poll(&mut cx).is_pending());
+        }
+        let cancels = tokio::spawn(async move {
+            for sleep in sleeps {
+                drop(sleep);
+                tokio::task::yield_now().await;
+            }
+            start.elapsed()
+        });
+        assert_eq!(cancels.await.unwrap(), Duration::ZERO);
+    })
+    .await;
+}
+
 #[test]
 fn each_task_wakes_at_its_own_time() {
     let executor = smol::LocalExecutor::new();

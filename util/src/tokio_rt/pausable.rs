@@ -155,3 +155,19 @@ pub(crate) fn align() -> bool {
     let _ = pin!(tokio::time::advance(rest)).poll(&mut Context::from_waker(Waker::noop()));
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_that_has_ended_leaves_no_scale() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().build().unwrap();
+        let id = runtime.handle().id();
+        runtime.block_on(async { assert!(scale().is_some()) });
+        assert!(scales().contains_key(&id));
+        drop(runtime);
+        assert!(!scales().contains_key(&id));
+    }
+}

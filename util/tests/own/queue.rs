@@ -534,3 +534,11 @@ fn items_come_out_as_the_list_says() {
         assert!(model.items.is_empty());
     }
 }
+
+#[test]
+fn a_task_that_found_the_queue_empty_is_woken_once() {
+    let (_rig, mut queue, bell) = setup();
+    assert!(matches!(poll(&mut queue, &bell), Poll::Ready(None)));
+    (0..3).for_each(|n| _ = queue.insert(n, HOUR));
+    assert_eq!(bell.rings(), 1);
+}
