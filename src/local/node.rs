@@ -307,8 +307,10 @@ impl<T> Nodes<T> {
     /// Makes room for so many more nodes, if there is memory for it.
     pub(super) fn reserve(&mut self, more: usize) {
         let before = self.capacity();
-        let _ = self.nodes.try_reserve(more);
-        let _ = self.states.try_reserve(more);
+        // Without room for the nodes, room for their states would be of no use.
+        if self.nodes.try_reserve(more).is_ok() {
+            let _ = self.states.try_reserve(more);
+        }
         self.after_growth(before);
     }
 

@@ -460,6 +460,11 @@ fn room_for_which_there_is_no_memory_is_not_made() {
             built.schedule(Time::ZERO, DELAY, n).unwrap();
             fixed.schedule(Time::ZERO, n).unwrap();
         }
+        // There is memory for a part of what so many timers need, which would be held in vain.
+        let held = (local.held_bytes(), fixed.held_bytes());
+        local.reserve(100_000);
+        fixed.reserve(100_000);
+        assert_eq!((local.held_bytes(), fixed.held_bytes()), held);
     });
 }
 
