@@ -16,8 +16,8 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 /// A setting that a timer does not have is refused by name ([`BuildError::NoSuchSetting`]), not ignored.
 ///
 /// `build_local` and `build_fixed` make a timer for one thread; `build_with_waker` makes one for an event loop, and
-/// so do `build_with_mio` and `build_with_mio_waker`, with the feature `mio`. The engine's [`Builder`](crate::Builder) has these settings and
-/// more of its own.
+/// so do `build_with_mio` and `build_with_mio_waker`, with the feature `mio`. The engine's [`Builder`](crate::Builder) has these settings but
+/// `capacity`, and more of its own.
 ///
 /// ```
 /// use std::time::Duration;
