@@ -341,14 +341,14 @@ impl<T> LocalTimer<T> {
     }
 
     /// Returns how long a loop may sleep, `None` for ever, the builder's slack included. Zero if something is due, or
-    /// if the next poll goes on with a sweep. O(1).
+    /// if the next poll goes on with a sweep or gives memory back. O(1).
     ///
     /// The duration is exact. On Linux `mio`, from 1.2.1 on, rounds it to what the system can wait for. macOS refuses
     /// more than 10^8 seconds: a loop there that may have such a timer alone sleeps a day at most. A loop on plain
     /// `epoll` takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        if self.turns.is_sweeping() {
+        if self.turns.is_sweeping() || self.turns.gives_back_at() == 0 {
             return Some(Duration::ZERO);
         }
         let next = self.next_deadline()?;

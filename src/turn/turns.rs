@@ -426,6 +426,16 @@ impl Turns {
         }
     }
 
+    /// Returns the tick at which spare memory goes back; `u64::MAX` if there is none.
+    #[inline]
+    pub(crate) fn gives_back_at(&self) -> u64 {
+        match self.spare {
+            Spare::No => u64::MAX,
+            Spare::KeptUntil(until) => until,
+            Spare::GoesBack => 0,
+        }
+    }
+
     /// Gives the wheel's spare memory back at once.
     pub(crate) fn give_back(&mut self) {
         while self.wheel.has_spare() {
@@ -468,16 +478,6 @@ impl Turns {
     pub(crate) fn goes_on(&self) -> bool {
         let waiting = self.due_next < self.due.len() || !self.wheel.deferred.entries.is_empty();
         waiting || self.is_sweeping()
-    }
-
-    /// Returns the tick at which spare memory goes back; `u64::MAX` if there is none.
-    #[inline]
-    pub(crate) fn gives_back_at(&self) -> u64 {
-        match self.spare {
-            Spare::No => u64::MAX,
-            Spare::KeptUntil(until) => until,
-            Spare::GoesBack => 0,
-        }
     }
 
     /// Entries inserted, zombies included.

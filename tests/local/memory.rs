@@ -107,6 +107,27 @@ fn entries_go_when_the_timers_end() {
     }
 }
 
+/// The burst's memory goes back in pieces, and until the last one a loop that obeys the timeout does not sleep.
+#[test]
+fn a_loop_does_not_sleep_while_memory_goes_back() {
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    for n in 0..200_000 {
+        timer.schedule(Time::ZERO, timer.tick(), n).unwrap();
+    }
+    let mut now = Time::ZERO + timer.tick();
+    while timer.poll(now, |_| ()).more {}
+    let full = timer.held_bytes();
+    now += Duration::from_secs(2);
+    while timer.poll(now, |_| ()).more {
+        assert_eq!(timer.poll_timeout(now), Some(Duration::ZERO));
+    }
+    let left = timer.held_bytes();
+    assert!(
+        timer.poll_timeout(now).is_none() && left < full,
+        "{left} of {full} bytes are left"
+    );
+}
+
 /// What handlers schedule for at once lies in a list of its own until the next poll.
 #[test]
 fn entries_that_wait_for_the_next_poll_are_among_the_held_bytes() {
