@@ -4,8 +4,9 @@ use crate::children::in_a_process_of_its_own;
 use crate::support::setup::{ms, recording, us, wait_until};
 use crate::{arm, one_shard};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
-use tickwheel::{BuildError, Builder, Settings};
+use tickwheel::{BuildError, Builder, Drive, Expired, Settings};
 
 #[test]
 fn an_engine_opens_no_descriptor() {
@@ -48,6 +49,28 @@ fn a_loop_without_a_descriptor_for_its_waker_says_so() {
         panic!("there is a waker")
     };
     assert_eq!(source.raw_os_error(), Some(libc::EMFILE));
+}
+
+/// In a process of its own, because other engines would free it as well.
+#[test]
+fn an_engine_whose_last_handle_is_gone_is_freed_when_another_one_is_built() {
+    if in_a_process_of_its_own(
+        an_engine_whose_last_handle_is_gone_is_freed_when_another_one_is_built,
+        &[],
+    ) {
+        return;
+    }
+    let probe = Arc::new(());
+    let kept = Arc::clone(&probe);
+    let builder = one_shard().drive(Drive::Manual);
+    let timer = builder.on_worker_stop(move |_| _ = &kept);
+    let timer = timer.build_with(|_: Expired<u64>| ()).unwrap();
+    let handle = timer.schedule_handle(ms(1), 1).unwrap();
+    drop(timer);
+    drop(handle);
+    assert_eq!(Arc::strong_count(&probe), 2, "a handle frees nothing");
+    let (_other, _) = recording(one_shard().drive(Drive::Manual));
+    assert_eq!(Arc::strong_count(&probe), 1);
 }
 
 /// Every clock that the standard library reads here runs between 11 % slow and 11 % fast, by turns.
