@@ -31,6 +31,7 @@ pub(crate) enum NodeMemory {
     /// None of it is spare.
     InUse,
     /// Some is spare, but most of what was spare the last time is in use again.
+    #[cfg(feature = "threads")]
     UsedAgain,
     /// Some is spare.
     Spare,
