@@ -110,7 +110,7 @@ impl Ledger {
 mod tests {
     use std::sync::Arc;
 
-    use tickwheel::{ManualClock, ShardStats, Time};
+    use tickwheel::{ManualClock, Time};
 
     use super::super::{LedgerClock, Writer};
     use super::*;
@@ -192,12 +192,11 @@ mod tests {
 
         /// Judges the run by the statistics of an engine that agrees, after `forge` has changed them.
         fn judge(&self, forge: fn(&mut Stats)) -> Verdict {
-            let (mut stats, mut shard) = (Stats::default(), ShardStats::default());
-            shard.scheduled = self.totals.accepted;
-            shard.fired = self.ledger.fired();
-            shard.cancelled = self.totals.cancelled;
-            shard.returned = self.returned.len() as u64;
-            stats.shards = vec![shard];
+            let mut stats = Stats::default();
+            stats.scheduled = self.totals.accepted;
+            stats.fired = self.ledger.fired();
+            stats.cancelled = self.totals.cancelled;
+            stats.returned = self.returned.len() as u64;
             forge(&mut stats);
             self.ledger.audit(&self.returned, &self.totals, &stats)
         }
@@ -294,11 +293,11 @@ mod tests {
     fn wrong_engine_statistics_are_a_breach() {
         let forgeries: [fn(&mut Stats); 8] = [
             |_| (),
-            |stats| stats.shards[0].scheduled = 0,
-            |stats| stats.shards[0].fired = 1,
-            |stats| stats.shards[0].cancelled = 0,
-            |stats| stats.shards[0].returned = 1,
-            |stats| stats.shards[0].panics = 1,
+            |stats| stats.scheduled = 0,
+            |stats| stats.fired = 1,
+            |stats| stats.cancelled = 0,
+            |stats| stats.returned = 1,
+            |stats| stats.panics = 1,
             |stats| stats.pending = 1,
             |stats| stats.rejected = 1,
         ];
