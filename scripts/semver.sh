@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Says what the public interface of `tickwheel` and `tickwheel-util` breaks since a commit, by cargo-semver-checks.
 #
-#   scripts/semver.sh           since the commit that set the version: nothing may break until the next one
-#   scripts/semver.sh COMMIT    since another one
+#   scripts/semver.sh           since the version was released: nothing may break until the next one
+#   scripts/semver.sh COMMIT    since another commit
+#
+# As long as CHANGELOG.md says that the version is not released yet, its interface may still change, and nothing is
+# compared without a COMMIT.
 #
 # To build the tool takes minutes, though nothing of it is optimized. Without a COMMIT a package is left out of which
 # nothing has changed that its interface is made of: docs/api.txt, which a test keeps, for `tickwheel`; the sources for
@@ -14,9 +17,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-since=${1-$(git log -1 --format=%h -G'^version = ' -- Cargo.toml)}
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+if [[ $# -eq 0 ]] && grep -qxF "## $version - not released yet" CHANGELOG.md; then
+  echo "$version is not released yet: its interface may still change"
+  exit 0
+fi
+since=${1-$(git log -1 --format=%h -G"^## $version - " -- CHANGELOG.md)}
 if [[ -z $since ]]; then
-  echo "not to be had here: the commit that set the version"
+  echo "not to be had here: the commit that released $version"
   exit 3
 fi
 packages=()
