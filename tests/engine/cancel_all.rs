@@ -2,11 +2,14 @@
 
 use crate::support::setup::{HOUR, ms, one_shard, rate, us};
 use std::collections::BTreeSet;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use tickwheel::{Builder, Drive, Expired, Pinning, Routing, ScheduleErrorKind, Timer, TimerState};
+use tickwheel::{
+    Builder, Cancel, Drive, Expired, Pinning, Routing, ScheduleErrorKind, Timer, TimerState,
+};
 
 #[test]
 fn cancel_all_ends_the_timers_of_all_shards_and_gives_their_permits_back() {
@@ -100,4 +103,29 @@ fn each_timer_ends_once_while_others_fire_and_cancel() {
     ended.extend(fired);
     ended.sort_unstable();
     assert!(ended.into_iter().eq(0..TIMERS), "each one, once");
+}
+
+/// What another thread cancels meanwhile does not keep it from the rest.
+#[test]
+fn cancel_all_passes_over_what_others_cancel_meanwhile() {
+    const TIMERS: u64 = 4_000;
+    let builder = one_shard().drive(Drive::Manual);
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    for _ in 0..20 {
+        let keys: Vec<_> = (0..TIMERS)
+            .map(|id| timer.schedule(HOUR, id).unwrap())
+            .collect();
+        let gate = Barrier::new(2);
+        let (all, others) = thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                gate.wait();
+                // From the end, so that it meets a list that has been begun at the front.
+                let cancelled = keys.iter().rev().step_by(2).map(|key| timer.cancel(*key));
+                cancelled.filter(Cancel::is_won).count()
+            });
+            gate.wait();
+            (timer.cancel_all().len(), other.join().unwrap())
+        });
+        assert_eq!((timer.pending(), all + others), (0, TIMERS as usize));
+    }
 }
