@@ -37,7 +37,8 @@ impl<T> LocalTimer<T> {
         self.iter().map(|(key, deadline, _)| (key, deadline))
     }
 
-    /// Drops all pending timers. O(peak number of timers).
+    /// Drops all pending timers. O(peak number of timers). Their memory serves again; [`shrink_to_fit`](Self::shrink_to_fit)
+    /// gives it back at once, and a poll a second later what the wheel had.
     ///
     /// A payload's destructor that panics is logged, here and wherever the timer drops payloads, and the rest is
     /// dropped. Without the feature `std` the panic gets out, and a second one ends the process.

@@ -192,7 +192,7 @@ impl LocalSleeps {
         LocalSleep {
             shared: Rc::clone(&self.shared),
             deadline,
-            stage: Stage::Unarmed,
+            stage: SleepStage::Unarmed,
         }
     }
 
@@ -367,12 +367,12 @@ impl fmt::Debug for LocalSleeps {
 pub struct LocalSleep {
     shared: Rc<Shared>,
     deadline: Time,
-    stage: Stage,
+    stage: SleepStage,
 }
 
 /// Where a sleep stands.
 #[derive(Clone, Copy)]
-enum Stage {
+enum SleepStage {
     Unarmed,
     /// The timer, and the waker that it has.
     Armed(Key<Wakeup>, (*const (), &'static RawWakerVTable)),
@@ -395,9 +395,9 @@ impl LocalSleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match self.stage {
-            Stage::Unarmed => false,
-            Stage::Armed(key, _) => !self.shared.timer.borrow().is_pending(key),
-            Stage::Elapsed => true,
+            SleepStage::Unarmed => false,
+            SleepStage::Armed(key, _) => !self.shared.timer.borrow().is_pending(key),
+            SleepStage::Elapsed => true,
         }
     }
 
@@ -406,7 +406,7 @@ impl LocalSleep {
     pub fn reset(&mut self, when: impl Into<When>) {
         let shared = &*self.shared;
         self.deadline = shared.time_of(when.into());
-        if let Stage::Armed(key, _) = self.stage {
+        if let SleepStage::Armed(key, _) = self.stage {
             let now = shared.remote.now();
             if shared
                 .timer
@@ -417,7 +417,7 @@ impl LocalSleep {
                 return shared.heed(key);
             }
         }
-        self.stage = Stage::Unarmed;
+        self.stage = SleepStage::Unarmed;
     }
 
     /// As [`poll`](Future::poll), for a sleep that lies in something else.
@@ -425,17 +425,17 @@ impl LocalSleep {
         // The clock is asked only if the time may have come.
         let mut start = None;
         let is_over = match self.stage {
-            Stage::Unarmed => {
+            SleepStage::Unarmed => {
                 let start = *start.insert(self.start_of_delay());
                 self.deadline <= start && self.deadline < Time::MAX && self.deadline <= self.now()
             }
             _ => self.is_elapsed(),
         };
         if is_over {
-            self.stage = Stage::Elapsed;
+            self.stage = SleepStage::Elapsed;
             return Poll::Ready(Ok(()));
         }
-        if matches!(self.stage, Stage::Armed(_, woken) if woken == parts(cx.waker())) {
+        if matches!(self.stage, SleepStage::Armed(_, woken) if woken == parts(cx.waker())) {
             return Poll::Pending;
         }
         // The runtime's code, and before anything is done.
@@ -452,7 +452,7 @@ impl LocalSleep {
             .schedule(start, self.deadline, Wakeup(waker));
         match armed {
             Ok(key) => {
-                self.stage = Stage::Armed(key, woken);
+                self.stage = SleepStage::Armed(key, woken);
                 shared.heed(key);
                 Poll::Pending
             }
@@ -475,7 +475,7 @@ impl LocalSleep {
     }
 
     fn disarm(&mut self) {
-        if let Stage::Armed(key, _) = std::mem::replace(&mut self.stage, Stage::Unarmed) {
+        if let SleepStage::Armed(key, _) = std::mem::replace(&mut self.stage, SleepStage::Unarmed) {
             let waker = self.shared.timer.borrow_mut().cancel(key).into_payload();
             quietly(|| drop(waker));
         }

@@ -5,10 +5,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// See the module. No function of a waker is called under the lock.
 #[derive(Default)]
-pub(crate) struct Notify(Mutex<State>);
+pub(crate) struct Notify(Mutex<NotifyState>);
 
 #[derive(Default)]
-struct State {
+struct NotifyState {
     is_set: bool,
     /// What the next wake wakes.
     task: Option<Waker>,
@@ -30,13 +30,13 @@ impl Notify {
     /// Makes one that was woken already.
     #[cfg(feature = "test-util")]
     pub(crate) fn woken() -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(NotifyState {
             is_set: true,
             task: None,
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, NotifyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -28,10 +28,10 @@ struct Turner<A: Alarm> {
 struct Turns<A> {
     /// Wakes the task.
     task: Waker,
-    stage: Stage<A>,
+    stage: TurnsStage<A>,
 }
 
-enum Stage<A> {
+enum TurnsStage<A> {
     Idle(Alarmed<TimerTask, A>),
     /// A thread turns the shard.
     Turned {
@@ -50,7 +50,7 @@ impl<A: Alarm> TurnedByAlarm<A> {
     pub(crate) fn new(timer: &Timer, apart: Duration) -> io::Result<Self> {
         let turns = Mutex::new(Turns {
             task: Waker::noop().clone(),
-            stage: Stage::Idle(Alarmed::take(timer, 0)?),
+            stage: TurnsStage::Idle(Alarmed::take(timer, 0)?),
         });
         Ok(Self(Arc::new(Turner { apart, turns })))
     }
@@ -74,17 +74,18 @@ impl<A: Alarm> Turner<A> {
     /// Turns the shard and sets the alarm. No lock is held while the turn wakes tasks.
     fn turn(self: &Arc<Self>) {
         let mut turns = self.lock();
-        let mut shard = match std::mem::replace(&mut turns.stage, Stage::Turned { again: false }) {
-            Stage::Idle(shard) => shard,
-            Stage::Turned { .. } => {
-                turns.stage = Stage::Turned { again: true };
-                return;
-            }
-            ended @ Stage::Ended(_) => {
-                turns.stage = ended;
-                return;
-            }
-        };
+        let mut shard =
+            match std::mem::replace(&mut turns.stage, TurnsStage::Turned { again: false }) {
+                TurnsStage::Idle(shard) => shard,
+                TurnsStage::Turned { .. } => {
+                    turns.stage = TurnsStage::Turned { again: true };
+                    return;
+                }
+                ended @ TurnsStage::Ended(_) => {
+                    turns.stage = ended;
+                    return;
+                }
+            };
         let task = turns.task.clone();
         drop(turns);
 
@@ -92,14 +93,14 @@ impl<A: Alarm> Turner<A> {
         drop(task);
 
         let mut turns = self.lock();
-        let Stage::Turned { again } = turns.stage else {
+        let TurnsStage::Turned { again } = turns.stage else {
             // The task is gone meanwhile. A worker takes the shard when the lock is free.
             drop(turns);
             return drop(shard);
         };
         let (stage, left, wakes) = match turned {
-            Ok(at_once) => (Stage::Idle(shard), None, again || at_once),
-            Err(error) => (Stage::Ended(error), Some(shard), true),
+            Ok(at_once) => (TurnsStage::Idle(shard), None, again || at_once),
+            Err(error) => (TurnsStage::Ended(error), Some(shard), true),
         };
         turns.stage = stage;
         // This may lie in another task since, which waits for the end of the turn.
@@ -114,7 +115,7 @@ impl<A: Alarm> Turner<A> {
     /// Takes the shard away, also from a turn that is under way.
     fn end(&self) {
         let mut turns = self.lock();
-        let before = std::mem::replace(&mut turns.stage, Stage::Ended(TurnError::Stopped));
+        let before = std::mem::replace(&mut turns.stage, TurnsStage::Ended(TurnError::Stopped));
         drop(turns);
         // That gives the shard to a worker.
         drop(before);
@@ -135,8 +136,8 @@ impl<A: Alarm> Future for TurnedByAlarm<A> {
         self.0.set_task(cx.waker());
         self.0.turn();
         match self.0.lock().stage {
-            Stage::Ended(error) => Poll::Ready(error),
-            Stage::Idle(_) | Stage::Turned { .. } => Poll::Pending,
+            TurnsStage::Ended(error) => Poll::Ready(error),
+            TurnsStage::Idle(_) | TurnsStage::Turned { .. } => Poll::Pending,
         }
     }
 }

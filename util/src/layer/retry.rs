@@ -195,7 +195,7 @@ where
             service,
             layer,
             copy,
-            stage: Stage::Asked { answer },
+            stage: RetryStage::Asked { answer },
         }
     }
 }
@@ -213,7 +213,7 @@ pin_project! {
         // For the next try, if there may be one.
         copy: Option<Request>,
         #[pin]
-        stage: Stage<S::Future, Result<S::Response, S::Error>>,
+        stage: RetryStage<S::Future, Result<S::Response, S::Error>>,
     }
 }
 
@@ -230,8 +230,8 @@ where
 }
 
 pin_project! {
-    #[project = StageNow]
-    enum Stage<F, A> {
+    #[project = RetryStageNow]
+    enum RetryStage<F, A> {
         Asked { #[pin] answer: F },
         // The answer counts if there is no timer for the pause.
         Pausing { sleep: EngineSleep, answer: Option<A> },
@@ -250,7 +250,7 @@ where
         let mut this = self.project();
         loop {
             let next = match this.stage.as_mut().project() {
-                StageNow::Asked { answer } => {
+                RetryStageNow::Asked { answer } => {
                     let answer = ready!(answer.poll(cx));
                     let RetryLayer {
                         backoff,
@@ -267,22 +267,22 @@ where
                         return Poll::Ready(answer);
                     };
                     let sleep = engine.sleep(pause);
-                    Stage::Pausing {
+                    RetryStage::Pausing {
                         sleep,
                         answer: Some(answer),
                     }
                 }
-                StageNow::Pausing { sleep, answer } => {
+                RetryStageNow::Pausing { sleep, answer } => {
                     if ready!(sleep.poll_sleep(cx)).is_err() {
                         return Poll::Ready(answer.take().expect("not polled after its end"));
                     }
-                    Stage::Readying
+                    RetryStage::Readying
                 }
-                StageNow::Readying => match ready!(this.service.poll_ready(cx)) {
+                RetryStageNow::Readying => match ready!(this.service.poll_ready(cx)) {
                     Ok(()) => {
                         let request = this.copy.take().expect("kept for this try");
                         *this.copy = this.layer.policy.clone_request(&request);
-                        Stage::Asked {
+                        RetryStage::Asked {
                             answer: this.service.call(request),
                         }
                     }
