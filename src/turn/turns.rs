@@ -68,8 +68,8 @@ pub(crate) struct Turns {
     earliest: u64,
     /// Zombies dropped because they came due, since the beginning.
     dropped: u64,
-    /// For how many ticks spare memory is kept: a second, or one tick if that is longer. Bursts repeat within a second or
-    /// not at all.
+    /// For how many ticks spare memory is kept: a second, or one tick if that is longer. Bursts repeat within a second
+    /// or not at all.
     keep: u64,
     spare: Spare,
 }
@@ -169,7 +169,8 @@ impl Turns {
         self.is_turning
     }
 
-    /// Inserts the entry of a timer that the owner schedules, perhaps from a handler; false if there is no memory. O(1).
+    /// Inserts the entry of a timer that the owner schedules, perhaps from a handler; false if there is no memory.
+    /// O(1).
     ///
     /// It fires behind older entries of its tick. In a turn that has come to its tick it waits for the next one.
     #[inline(always)]
@@ -182,7 +183,8 @@ impl Turns {
     }
 
     /// Inserts an entry that is due soon, or that finds the log's newest block full. Apart, and in three words, so that
-    /// the entry of the usual case stays in registers: what one case passes by reference lies in memory for all of them.
+    /// the entry of the usual case stays in registers: what one case passes by reference lies in memory for all of
+    /// them.
     #[inline(never)]
     fn insert_aside(
         &mut self,
@@ -211,7 +213,8 @@ impl Turns {
         }
     }
 
-    /// Inserts the entry of a timer that was accepted before this turn's handlers; ends the process if there is no memory.
+    /// Inserts the entry of a timer that was accepted before this turn's handlers; ends the process if there is no
+    /// memory.
     ///
     /// It fires behind older entries of its tick, in this turn if it is due.
     #[inline]
@@ -369,7 +372,7 @@ impl Turns {
         self.wheel.keep_bounded(records, requested, budget)
     }
 
-    /// Sweeps a piece after so many zombies of the owner's own as [`ZOMBIES_PER_LOOK`](crate::wheel::ZOMBIES_PER_LOOK) says.
+    /// Sweeps a piece, because the owner itself has made [`ZOMBIES_PER_LOOK`](crate::wheel::ZOMBIES_PER_LOOK) zombies.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_at_zombies(&mut self, records: &impl Records) {
@@ -378,9 +381,9 @@ impl Turns {
         self.idle_until = 0;
     }
 
-    /// Decides about spare memory at the end of a turn: it is kept for a while in case a burst repeats, and then goes back
-    /// a piece at a time. `is_busy`: the turn leaves something to do that comes first. `nodes`: what the memory of the
-    /// owner's nodes is.
+    /// Decides about spare memory at the end of a turn: it is kept for a while in case a burst repeats, and then goes
+    /// back a piece at a time. `is_busy`: the turn leaves something to do that comes first. `nodes`: whether the owner's
+    /// nodes have spare memory.
     #[inline]
     pub(crate) fn settle_spare(&mut self, is_busy: bool, nodes: NodeMemory) -> Settled {
         let in_use = !self.wheel.has_spare();
@@ -473,8 +476,8 @@ impl Turns {
         self.idle_until > 0 && !self.is_turning
     }
 
-    /// Returns whether a turn has something to do at once, whatever the time is: the rest of one that was cut short, what
-    /// waits for the next one, a sweep.
+    /// Returns whether a turn has something to do at once, whatever the time is: the rest of one that was cut short,
+    /// what waits for the next one, a sweep.
     #[inline]
     pub(crate) fn goes_on(&self) -> bool {
         let waiting = self.due_next < self.due.len() || !self.wheel.deferred.entries.is_empty();
@@ -525,8 +528,8 @@ mod tests {
     const TIMERS: u64 = 40_000;
     const END: u64 = 100_000;
 
-    /// Returns turns over a wheel whose log holds nearly all of the timers. The latest came first, so that the log's oldest blocks,
-    /// which leave it first, are due last.
+    /// Returns turns over a wheel whose log holds nearly all of the timers. The latest came first, so that the log's
+    /// oldest blocks, which leave it first, are due last.
     fn latest_first() -> Turns {
         let mut turns = Turns::new(Wheel::new(), &TickRate::new(1_000_000));
         for nth in 0..TIMERS {
