@@ -382,8 +382,8 @@ impl Turns {
     }
 
     /// Decides about spare memory at the end of a turn: it is kept for a while in case a burst repeats, and then goes
-    /// back a piece at a time. `is_busy`: the turn leaves something to do that comes first. `nodes`: whether the nodes of
-    /// the owner have spare memory.
+    /// back a piece at a time. `is_busy`: the turn leaves something to do that comes first. `nodes`: whether those
+    /// of the owner have spare memory.
     #[inline]
     pub(crate) fn settle_spare(&mut self, is_busy: bool, nodes: NodeMemory) -> Settled {
         let in_use = !self.wheel.has_spare();
