@@ -114,12 +114,14 @@ static void engines(int rounds) {
     tickwheel::Engine engine(options), same = engine;
     cancelled_elsewhere(engine, rounds);
     tw_key key{};
-    std::atomic<bool> set = false;
+    std::atomic<bool> set = false, cancelled = false;
     key = engine.every(1ms, [&, held] {
-      if (set && ++beats == 3) EXPECT(same.cancel(key)); // by itself
+      if (!set || ++beats < 3) return;
+      EXPECT(same.cancel(key)); // by itself
+      cancelled = true;
     });
     set = true;
-    while (beats < 3) std::this_thread::yield();
+    while (!cancelled) std::this_thread::yield();
     engine.wait(key);
     EXPECT(held.use_count() == 1);
     engine.after(3600s, [held] {});
