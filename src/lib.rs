@@ -209,9 +209,9 @@ pub use types::{
 pub mod __internal {
     #[cfg(feature = "threads")]
     pub use crate::engine::{wake_by, without_membarrier};
-    #[cfg(feature = "__test-clock")]
-    pub use crate::futures::replace_shared;
     pub use crate::wheel::{BURST, DeadMask, Entry, Sweep, Wheel};
+    #[cfg(feature = "__test-clock")]
+    pub use crate::{engine::in_test_time, futures::replace_shared};
 }
 
 /// Holds the examples of the pages, which are compiled and run with the documentation tests.

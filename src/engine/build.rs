@@ -183,6 +183,8 @@ impl Builder {
                 Owner::without_membarrier
             };
             let owner = owner(group, shard as u16, limit.clone(), Box::new(wake), &rate);
+            #[cfg(feature = "__test-clock")]
+            owner.handle.set_test_time(self.in_test_time);
             // It is there until it is dropped.
             let Some(handler) = factory.get_mut().map(|factory| factory(shard)) else {
                 continue;

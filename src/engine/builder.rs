@@ -65,6 +65,9 @@ pub struct Builder {
     pub(super) routing: Routing,
     pub(super) drive: Drive,
     pub(super) membarrier: bool,
+    /// See [`in_test_time`].
+    #[cfg(feature = "__test-clock")]
+    pub(super) in_test_time: bool,
     /// The handlers hand timers to an executor.
     pub(super) on_executor: bool,
     pub(super) hooks: Hooks,
@@ -89,6 +92,8 @@ impl Builder {
             routing: Routing::default(),
             drive: Drive::default(),
             membarrier: true,
+            #[cfg(feature = "__test-clock")]
+            in_test_time: false,
             on_executor: false,
             hooks: Hooks::default(),
         }
@@ -249,4 +254,13 @@ impl Builder {
 #[cfg(feature = "__internal")]
 pub fn without_membarrier(builder: Builder) -> Builder {
     builder.without_membarrier()
+}
+
+/// Returns the builder of an engine in a test's time, which jumps to the end of the sleep that a
+/// [`DrivenShard`](crate::DrivenShard) announces. A shard sleeps without an end while no timer is pending, and each
+/// cancel has it turned.
+#[cfg(feature = "__test-clock")]
+pub fn in_test_time(mut builder: Builder) -> Builder {
+    builder.in_test_time = true;
+    builder
 }

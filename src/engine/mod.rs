@@ -49,6 +49,8 @@ mod wake_timer;
 mod weak;
 
 pub use builder::Builder;
+#[cfg(feature = "__test-clock")]
+pub use builder::in_test_time;
 #[cfg(feature = "__internal")]
 pub use builder::without_membarrier;
 pub use crew::driven::DrivenShard;

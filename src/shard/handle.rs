@@ -53,6 +53,9 @@ pub(crate) struct ShardHandle<T> {
     /// One past the highest thread state in use.
     threads_end: AtomicU32,
     wake_owner: WakeOwner,
+    /// Its time is a test's, which jumps to the end of a sleep: a cancel requests a turn, which may find a later end.
+    #[cfg(feature = "__test-clock")]
+    is_in_test_time: AtomicBool,
     /// The owner's own part, which is not among the threads'.
     pub(super) owner: CachePadded<ThreadState>,
 }
@@ -81,6 +84,8 @@ impl<T> ShardHandle<T> {
             threads,
             threads_end: AtomicU32::new(0),
             wake_owner,
+            #[cfg(feature = "__test-clock")]
+            is_in_test_time: AtomicBool::new(false),
             owner: CachePadded::default(),
         }
     }
@@ -151,6 +156,24 @@ impl<T> ShardHandle<T> {
     /// Returns whether the calling thread takes a turn of this shard: its handlers may be what asks.
     pub(crate) fn is_inside_turn(&self) -> bool {
         self.current.is_inside()
+    }
+
+    /// Lets time be a test's, if `is_in_test_time`, before other threads know the shard.
+    #[cfg(feature = "__test-clock")]
+    pub(crate) fn set_test_time(&self, is_in_test_time: bool) {
+        // ORDERING: Relaxed: who shows other threads the shard orders it.
+        self.is_in_test_time
+            .store(is_in_test_time, Ordering::Relaxed);
+    }
+
+    /// Returns whether time is a test's, which jumps to the end of the sleep that the owner announces.
+    #[inline(always)]
+    pub(crate) fn is_in_test_time(&self) -> bool {
+        #[cfg(feature = "__test-clock")]
+        // ORDERING: Relaxed: written before other threads know the shard.
+        return self.is_in_test_time.load(Ordering::Relaxed);
+        #[cfg(not(feature = "__test-clock"))]
+        false
     }
 
     /// Makes the owner turn now. For the engine, whose workers are not woken by anything of the user's.

@@ -284,6 +284,9 @@ impl<T> Producer<'_, T> {
         if self.count_cancelled() % CANCELS_PER_LOOK == 0 {
             self.look_at_zombies();
         }
+        if self.shard.is_in_test_time() {
+            self.shard.request_turn();
+        }
     }
 
     /// Wakes the owner if there are too many zombies: it may sleep for an hour while everything it holds is cancelled.

@@ -26,6 +26,9 @@ pub(crate) trait Alarm: Sized + Send + Unpin + 'static {
     /// Sets it to go off after `pause`, and not when it was set to before.
     fn set(&mut self, pause: Duration) -> io::Result<()>;
 
+    /// Notes that it need not go off any more. By default it does once more, which costs a turn.
+    fn unset(&mut self) {}
+
     /// Returns what has the shard turned soon, called by any thread that sets a timer before the others.
     fn waker(&mut self, task: &Waker) -> Waker {
         task.clone()
@@ -64,7 +67,10 @@ impl<T: Send + 'static, A: Alarm> Alarmed<T, A> {
         // Perhaps it has gone off. From here on it goes off for the time that is set below.
         let _ = self.alarm.poll(&mut cx);
         let pause = match self.shard.turn(&self.alarm.waker(task)) {
-            Ok(None) => return Ok(false),
+            Ok(None) => {
+                self.alarm.unset();
+                return Ok(false);
+            }
             Ok(Some(Duration::ZERO)) => return Ok(true),
             Ok(Some(pause)) => pause.max(apart),
             // A handler of another shard has the executor run this task. Not at once: the handler may run whatever is

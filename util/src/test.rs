@@ -22,8 +22,7 @@
 //! * An [`Instant`] of the standard library keeps the machine's time. As a deadline it counts by its
 //!   distance from the machine's present.
 //! * A `Timer` of your own, and other threads (workers of a runtime, `spawn_blocking`), keep the machine's time. Nor
-//!   does virtual time wait for them, or for sockets, while a timer is pending, or was cancelled and its deadline lies
-//!   ahead: time jumps there, too.
+//!   does virtual time wait for them, or for sockets, while a timer is pending.
 
 use crate::notify::Notify;
 use crate::time::Instant;
@@ -35,13 +34,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tickwheel::__internal::{replace_shared, wake_by};
+use tickwheel::__internal::{in_test_time, replace_shared, wake_by};
 use tickwheel::{Builder, Clock, Drive, DrivenShard, ManualClock, Pinning, Time, Timer, TimerTask};
 
 /// Runs a future to its end on this thread, in virtual time.
 ///
 /// Time jumps only when the future waits, with everything in it. Without a pending timer it waits for a wake from
-/// another thread, once time has jumped to the deadlines of those that were cancelled.
+/// another thread.
 ///
 /// # Panics
 ///
@@ -202,8 +201,8 @@ impl TestClock {
             .shards(1)
             .pinning(Pinning::Off)
             .drive(Drive::Manual);
-        let timer = builder
-            .clock(Virtual(clock.clone()))
+        let builder = builder.clock(Virtual(clock.clone()));
+        let timer = in_test_time(builder)
             .build()
             .expect("these settings are fine");
         let shard = timer.drive_shard(0).expect("no other task drives it");

@@ -8,7 +8,7 @@
 //! | [`interval`], [`interval_at`], [`Interval`], [`MissedTickBehavior`] | nothing |
 //! | [`Instant`] | nothing |
 //! | [`error::Elapsed`] | its text; also converts into an `io::Error` of the kind `TimedOut`, as tokio's does; `error::Error`, which no call returns, is missing |
-//! | `pause`, `advance`, `resume` (feature `test-util`) | a jump is exact to the millisecond from the pause on; time jumps also to the deadline of a sleep that was dropped before |
+//! | `pause`, `advance`, `resume` (feature `test-util`) | a jump is exact to the millisecond from the pause on |
 //! | [`DelayQueue`] of `tokio-util` | a key is never used again; [`peek`](DelayQueue::peek) may name another item than the next |
 //!
 //! tokio's own tests of time run on this module, but for the seven of 106 that

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::future::{pending, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -528,4 +528,173 @@ fn a_test_clock_has_the_same_end_of_time() {
         }
         assert_waits(MS);
     });
+}
+
+/// Waits for a thread: meanwhile time jumps wherever something asks for it.
+async fn wait_for_a_thread() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(20 * MS);
+        tell.send(()).unwrap();
+    });
+    told.await.unwrap();
+    thread.join().unwrap();
+}
+
+/// Waits for a sleep at first, then drops it.
+async fn give_up(sleep: impl Future) {
+    let mut sleep = pin!(sleep);
+    let mut ready = pin!(tokio::task::yield_now());
+    poll_fn(|cx| {
+        assert!(sleep.as_mut().poll(cx).is_pending());
+        ready.as_mut().poll(cx)
+    })
+    .await;
+}
+
+type Waits = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Everything that waits for an hour, as a future that does not end before.
+fn waits_for_an_hour() -> Vec<(&'static str, Waits)> {
+    vec![
+        ("a sleep", Box::pin(sleep(HOUR))),
+        (
+            "a sleep that was moved",
+            Box::pin(async {
+                let mut sleep = pin!(sleep(2 * HOUR));
+                assert!(
+                    futures_lite::future::poll_once(sleep.as_mut())
+                        .await
+                        .is_none()
+                );
+                sleep.as_mut().reset(Instant::now() + HOUR);
+                sleep.await;
+            }),
+        ),
+        (
+            "a timeout",
+            Box::pin(async {
+                timeout(HOUR, pending::<()>()).await.unwrap_err();
+            }),
+        ),
+        (
+            "an interval",
+            Box::pin(async {
+                let mut beat = interval(HOUR);
+                beat.tick().await;
+                beat.tick().await;
+            }),
+        ),
+        (
+            "a queue",
+            Box::pin(async {
+                let mut queue = DelayQueue::new();
+                queue.insert("item", HOUR);
+                poll_fn(|cx| queue.poll_expired(cx)).await;
+            }),
+        ),
+        (
+            "a timer of hyper",
+            Box::pin(async {
+                hyper::rt::Timer::sleep(&HyperTimer::new(), HOUR).await;
+            }),
+        ),
+        (
+            "a timer of quinn",
+            Box::pin(async {
+                let quinn = QuinnRuntime::new(quinn::TokioRuntime);
+                let end = quinn::Runtime::now(&quinn) + HOUR;
+                let mut timer = quinn::Runtime::new_timer(&quinn, end);
+                poll_fn(|cx| timer.as_mut().poll(cx)).await;
+            }),
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_stands_after_a_timeout_was_dropped_as_tokios_does() {
+    for seconds in [0, 1] {
+        let start = Instant::now();
+        give_up(tokio::time::sleep(HOUR)).await;
+        tokio::time::sleep(seconds * SEC).await;
+        wait_for_a_thread().await;
+        assert_eq!(start.elapsed(), seconds * SEC, "tokio's");
+    }
+    time_stands_after_a_timeout_was_dropped().await;
+}
+
+async fn time_stands_after_a_timeout_was_dropped() {
+    for (name, waits) in waits_for_an_hour() {
+        let start = Instant::now();
+        give_up(waits).await;
+        wait_for_a_thread().await;
+        sleep(SEC).await;
+        wait_for_a_thread().await;
+        assert_eq!(start.elapsed(), SEC, "{name}");
+    }
+    let start = Instant::now();
+    let mut queue = DelayQueue::new();
+    let key = queue.insert("item", HOUR);
+    give_up(poll_fn(|cx| queue.poll_expired(cx))).await;
+    queue.remove(&key);
+    wait_for_a_thread().await;
+    assert_eq!(
+        start.elapsed(),
+        Duration::ZERO,
+        "an item that was taken out"
+    );
+    // By another thread, while this one waits.
+    for (name, mut waits) in waits_for_an_hour() {
+        let start = Instant::now();
+        poll_fn(|cx| {
+            assert!(waits.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let thread = std::thread::spawn(|| drop(waits));
+        thread.join().unwrap();
+        wait_for_a_thread().await;
+        assert_eq!(start.elapsed(), Duration::ZERO, "{name}, by a thread");
+    }
+}
+
+#[test]
+fn the_time_of_a_test_clock_stands_as_well() {
+    test::run(time_stands_after_a_timeout_was_dropped());
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.build().unwrap();
+    runtime.block_on(test::paused(time_stands_after_a_timeout_was_dropped()));
+}
+
+/// Their memory is spare then, and goes back when time has moved by a second.
+#[tokio::test(start_paused = true)]
+async fn time_stands_after_a_burst() {
+    burst_and_wait().await;
+}
+
+#[test]
+fn the_time_of_a_test_clock_stands_after_a_burst() {
+    test::run(burst_and_wait());
+}
+
+async fn burst_and_wait() {
+    const BURST: usize = 100_000;
+    for fires in [false, true] {
+        let start = Instant::now();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut burst: Vec<_> = (0..BURST).map(|_| Box::pin(sleep(SEC / 10))).collect();
+        for sleep in &mut burst {
+            assert!(sleep.as_mut().poll(&mut cx).is_pending());
+        }
+        if !fires {
+            burst.clear();
+        }
+        sleep(SEC / 10).await;
+        assert_eq!(
+            burst.iter().filter(|it| it.is_elapsed()).count(),
+            burst.len()
+        );
+        wait_for_a_thread().await;
+        assert_eq!(start.elapsed(), SEC / 10);
+    }
 }

@@ -6,9 +6,8 @@ use std::future::poll_fn;
 /// Holds the time of a runtime still, like `tokio::time::pause`: for tests in a current-thread runtime of tokio.
 ///
 /// [`Instant::now`](super::Instant::now) stands, and tokio's clock with it. When no task is ready, time jumps to the
-/// next deadline, of this crate or of tokio, and also to that of a sleep or timeout of this crate that was dropped
-/// before. `#[tokio::test(start_paused = true)]` does the same from the start. From the pause on each run of a test sees
-/// the same times, to the nanosecond. A jump is a whole number of milliseconds.
+/// next deadline, of this crate or of tokio. `#[tokio::test(start_paused = true)]` does the same from the start. From the
+/// pause on each run of a test sees the same times, to the nanosecond. A jump is a whole number of milliseconds.
 ///
 /// ```
 /// use tickwheel_util::time::{self, Duration, Instant};

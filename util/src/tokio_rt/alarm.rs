@@ -149,14 +149,14 @@ impl Alarm for TokioAlarm {
 #[cfg(not(target_os = "linux"))]
 pub(super) type TokioAlarm = SleepAlarm;
 
-/// Goes off by a timer of tokio's.
+/// Goes off by a timer of tokio's; `None` while it is not set.
 #[cfg(any(not(target_os = "linux"), feature = "test-util"))]
-pub(super) struct SleepAlarm(Pin<Box<tokio::time::Sleep>>);
+pub(super) struct SleepAlarm(Option<Pin<Box<tokio::time::Sleep>>>);
 
 #[cfg(any(not(target_os = "linux"), feature = "test-util"))]
 impl Alarm for SleepAlarm {
     fn new() -> io::Result<Self> {
-        Ok(Self(Box::pin(tokio::time::sleep(Duration::ZERO))))
+        Ok(Self(Some(Box::pin(tokio::time::sleep(Duration::ZERO)))))
     }
 
     fn set(&mut self, pause: Duration) -> io::Result<()> {
@@ -171,11 +171,22 @@ impl Alarm for SleepAlarm {
         let until = now
             .checked_add(pause)
             .unwrap_or(now + Duration::from_secs(1 << 30));
-        self.0.as_mut().reset(until);
+        match &mut self.0 {
+            Some(sleep) => sleep.as_mut().reset(until),
+            unset => *unset = Some(Box::pin(tokio::time::sleep_until(until))),
+        }
         Ok(())
     }
 
+    fn unset(&mut self) {
+        // Time that stands would jump to its deadline.
+        self.0 = None;
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().poll(cx)
+        match &mut self.0 {
+            Some(sleep) => sleep.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
     }
 }

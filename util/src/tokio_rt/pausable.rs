@@ -14,6 +14,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tickwheel::__internal::in_test_time;
 use tickwheel::{Builder, Clock, Drive, Time, Timer, TurnError};
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::time::Instant;
@@ -93,6 +94,7 @@ pub(super) fn build(builder: Builder, runtime: &Handle) -> Option<(Timer, Turnin
     let clock = TokioClock::of(runtime.clone());
     // By hand, because `advance` turns it, too.
     let builder = builder.tick(TICK).drive(Drive::Manual).clock(clock.clone());
+    let builder = in_test_time(builder);
     let timer = builder.build().expect("these settings are in range");
     // tokio tells by a panic only that the runtime was built without `enable_time`.
     let turning = catch_unwind(|| TurnedByAlarm::new(&timer, Duration::ZERO));
