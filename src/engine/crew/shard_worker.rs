@@ -212,13 +212,22 @@ impl<T> ShardWorker<T> {
     /// Calls the wakers of the wake batch: one, at `now`, if a hook wants to know how long it takes.
     #[inline]
     pub(super) fn handle_wake_batch(&mut self, inner: &Inner<T>, now: Time) {
-        for (waker, key) in self.wake_batch.drain(..) {
-            let outcome = contain::call(|| (self.wake)(waker));
+        let mut batch = self.wake_batch.drain(..);
+        // Goes round once more for each waker that panics.
+        while let Some((waker, key)) = batch.next() {
+            let mut latest = key;
+            let outcome = contain::call(|| {
+                (self.wake)(waker);
+                for (waker, key) in &mut batch {
+                    latest = key;
+                    (self.wake)(waker);
+                }
+            });
             called(
                 inner,
                 &self.owner.handle.counters,
                 self.shard,
-                key,
+                latest,
                 outcome,
                 now,
             );
