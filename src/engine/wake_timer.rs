@@ -22,6 +22,7 @@ use super::inner::Inner;
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
+use crate::shard::Producer;
 use crate::state::{Phase, State};
 use crate::time::{Deadline, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
@@ -127,6 +128,12 @@ impl WakeTimer {
         self.engine.source.now()
     }
 
+    /// Returns whether a point in time has passed. Where the quick clock is not there yet, the clock is not read: it is
+    /// never ahead of the quick one.
+    pub(crate) fn has_passed(&self, point: Time) -> bool {
+        point.has_passed(self.engine.source.start_of_delay()) && point.has_passed(self.now())
+    }
+
     /// Arms the timer, which must not be armed.
     pub(crate) fn arm(&mut self, deadline: Time, waker: &Waker) -> Result<(), ScheduleErrorKind> {
         debug_assert!(self.armed.is_none(), "let go of before");
@@ -164,9 +171,15 @@ impl WakeTimer {
             }
             phase = self.engine.phase_of(key);
         }
-        let kind = (phase != Phase::Fired).then(|| self.engine.why_closed(key.shard()));
-        self.disarm();
-        Poll::Ready(kind.map_or(Ok(()), Err))
+        // The payload is gone: there is nothing to cancel.
+        self.armed = None;
+        let release = |producer: Producer<'_, TimerTask>| producer.release(key.index());
+        self.engine.on_shard(key.shard(), (), release);
+        Poll::Ready(if phase == Phase::Fired {
+            Ok(())
+        } else {
+            Err(self.engine.why_closed(key.shard()))
+        })
     }
 
     /// Like [`poll`](Self::poll), of a timer that was armed before a fork: it does not fire here, unless this process

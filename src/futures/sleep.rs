@@ -258,7 +258,7 @@ impl<E> Sleep<E> {
     }
 
     fn poll_first(&mut self, look: bool, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
-        if look && self.deadline.has_passed(self.wake_timer.now()) {
+        if look && self.wake_timer.has_passed(self.deadline) {
             self.wake_timer.stage = Stage::Elapsed;
             return Poll::Ready(Ok(()));
         }
