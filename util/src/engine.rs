@@ -285,6 +285,15 @@ impl RuntimeSleep {
         Self(EngineSleep::here(when.into()))
     }
 
+    /// Returns a sleep that is ready in its first poll if its time has come by then, as one until a point in time is.
+    #[inline]
+    pub(crate) fn of_delay(delay: std::time::Duration) -> Self {
+        let mut sleep = Self::new(delay);
+        // Nothing is armed. A sleep that was cancelled looks at the clock in its next poll.
+        sleep.cancel();
+        sleep
+    }
+
     /// Returns a sleep with the slack of a long timeout.
     pub(crate) fn of_timeout(limit: When) -> Self {
         Self(EngineSleep::here(with_slack(limit)))

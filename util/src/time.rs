@@ -94,10 +94,8 @@ const MISSED: Duration = Duration::from_millis(5);
 /// A deadline beyond the end of time never comes, on a clock that stands as on the machine's: time ends 584 years after
 /// its origin.
 pub fn sleep(duration: Duration) -> Sleep {
-    let (deadline, when) = after(Instant::now(), duration, When::from);
     Sleep {
-        sleep: RuntimeSleep::new(when),
-        deadline,
+        sleep: RuntimeSleep::of_delay(duration),
     }
 }
 
@@ -119,7 +117,6 @@ fn after(
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         sleep: RuntimeSleep::new(deadline),
-        deadline,
     }
 }
 
@@ -128,14 +125,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep {
     sleep: RuntimeSleep,
-    deadline: Instant,
 }
 
 impl Sleep {
     /// Returns when it is ready.
     #[must_use]
-    pub const fn deadline(&self) -> Instant {
-        self.deadline
+    pub fn deadline(&self) -> Instant {
+        self.sleep.instant_of(self.sleep.deadline())
     }
 
     /// Returns whether its time has come, as far as its last poll knows.
@@ -146,7 +142,6 @@ impl Sleep {
 
     /// Sleeps until another deadline instead. A task that waits for it need not poll it again.
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
-        self.deadline = deadline;
         let when = self.sleep.when(deadline);
         self.sleep.reset(when);
     }
@@ -194,6 +189,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert!(!period.is_zero(), "`period` must be non-zero.");
     Interval {
         sleep: sleep_until(start),
+        due: start,
         period,
         behavior: MissedTickBehavior::default(),
         slack: Duration::ZERO,
@@ -215,8 +211,10 @@ pub enum MissedTickBehavior {
 /// The ticks of [`interval`] and [`interval_at`].
 #[derive(Debug)]
 pub struct Interval {
-    /// Its deadline is that of the next tick.
+    /// Until the next tick, or a little longer.
     sleep: Sleep,
+    /// The next tick's deadline.
+    due: Instant,
     period: Duration,
     behavior: MissedTickBehavior,
     slack: Duration,
@@ -231,7 +229,7 @@ impl Interval {
     /// Polls for the next tick; ready with the time at which it was due.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        let due = self.sleep.deadline;
+        let due = self.due;
         let now = Instant::now();
         let late = now - due;
         // Its owner allows it to be as late as its slack.
@@ -246,7 +244,7 @@ impl Interval {
             _ => (due, self.period),
         };
         let (next, when) = after(start, pause, |point| self.sleep.sleep.when(point));
-        self.sleep.deadline = next;
+        self.due = next;
         self.sleep.sleep.reset(when.with_slack(self.slack));
         Poll::Ready(due)
     }
@@ -265,12 +263,13 @@ impl Interval {
     pub fn reset_after(&mut self, after: Duration) {
         let sleep = &self.sleep.sleep;
         let (deadline, when) = self::after(Instant::now(), after, |point| sleep.when(point));
-        self.sleep.deadline = deadline;
+        self.due = deadline;
         self.sleep.sleep.reset(when);
     }
 
     /// Ticks at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
+        self.due = deadline;
         Pin::new(&mut self.sleep).reset(deadline);
     }
 

@@ -59,6 +59,21 @@ fn a_delay_beyond_all_instants_is_a_sleep_without_an_end() {
 }
 
 #[test]
+fn a_sleep_that_is_over_before_its_first_poll_is_ready_in_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let first_poll = async || {
+        let mut sleep = pin!(sleep(MS));
+        std::thread::sleep(2 * MS);
+        poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx).is_ready())).await
+    };
+    assert!(runtime.block_on(first_poll()), "on a runtime's engine");
+    assert!(smol::block_on(first_poll()), "on the process's");
+}
+
+#[test]
 fn timeouts_return_the_output_or_elapsed() {
     async fn body() -> io::Result<u8> {
         timeout(2 * MS, pending::<io::Result<u8>>()).await?
