@@ -171,6 +171,10 @@ impl Figure {
             Peer::Nexus => "bounded, `poll_and_rebalance`",
             Peer::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
             Peer::Tokio => "on the runtime's workers, boxed",
+            #[cfg(tokio_unstable)]
+            Peer::TokioAlternative => "on the runtime's workers, boxed",
+            #[cfg(feature = "kestrel")]
+            Peer::Kestrel => "a callback per timer; one lock for all",
             Peer::Pingora => "10 ms slots; never removes cancelled timers",
             Peer::AsyncIo => "polled once; no executor",
             Peer::LockedHeaps => "removes a cancelled timer at once",

@@ -7,6 +7,9 @@
 //! ```text
 //! cargo run --release -p tickwheel-benches --bin idle-connections -- [--rounds 3] [--only 0] [--busy]
 //! ```
+//!
+//! With `RUSTFLAGS="--cfg tokio_unstable"` there is a row of tokio's alternative timer, with `--features kestrel` one of
+//! kestrel-timer.
 
 use clap::{Parser, ValueEnum};
 use std::future::{Future, poll_fn};
@@ -53,6 +56,9 @@ enum Way {
     TimeWithSlack,
     /// tickwheel's shared engine with its workers.
     Workers,
+    /// kestrel-timer with ticks of 1 ms, which the feature `kestrel` adds.
+    #[cfg(feature = "kestrel")]
+    Kestrel,
 }
 
 /// Runs tasks that have a period of so many seconds or all end within so many milliseconds.
@@ -153,6 +159,8 @@ fn runtime(way: Way) -> Runtime {
         Way::Tokio => _ = builder.enable_time(),
         #[cfg(tokio_unstable)]
         Way::TokioAlternative => _ = builder.enable_time().enable_alt_timer(),
+        #[cfg(feature = "kestrel")]
+        Way::Kestrel => _ = builder.enable_time(),
         Way::Workers | Way::Time | Way::TimeWithSlack => {}
     }
     builder.build().expect("a runtime")
@@ -168,6 +176,8 @@ fn connections(runtime: &Runtime, way: Way, tasks: u64, ping: u64) -> Metrics {
             Way::Workers => drop(runtime.spawn(connection(first, period))),
             Way::Time => drop(runtime.spawn(connection_of_time(first, period, false))),
             Way::TimeWithSlack => drop(runtime.spawn(connection_of_time(first, period, true))),
+            #[cfg(feature = "kestrel")]
+            Way::Kestrel => drop(runtime.spawn(kestrel::connection(first, period))),
             _ => drop(runtime.spawn(connection_of_tokio(first, period))),
         }
     }
@@ -247,6 +257,59 @@ async fn connection_of_tokio(first: Duration, period: Duration) {
     }
 }
 
+#[cfg(feature = "kestrel")]
+mod kestrel {
+    use kestrel_timer::config::{BatchConfig, WheelConfig};
+    use kestrel_timer::timer::handle::TimerHandle;
+    use kestrel_timer::{CompletionReceiver, TimerTask, TimerWheel};
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant};
+
+    /// Schedules a timer; returns what cancels it, and waits for it.
+    fn start(delay: Duration) -> (TimerHandle, impl Future<Output = ()>) {
+        static WHEEL: OnceLock<TimerWheel> = OnceLock::new();
+        let wheel = WHEEL.get_or_init(|| {
+            let config = WheelConfig::builder().l0_tick_duration(Duration::from_millis(1));
+            let config = config.build().expect("a tick that divides a second");
+            let wheel = TimerWheel::new(config, BatchConfig::default());
+            wheel.expect("the settings are in range")
+        });
+        let handle = wheel.allocate_handle();
+        let timer = wheel.register(handle, TimerTask::new_oneshot(delay, None));
+        let (receiver, timer) = timer.expect("the wheel is not shut down").into_parts();
+        let ended = async move {
+            match receiver {
+                CompletionReceiver::OneShot(ended) => _ = ended.recv().await,
+                CompletionReceiver::Periodic(_) => unreachable!("it fires once"),
+            }
+        };
+        (timer, ended)
+    }
+
+    pub(super) async fn sleep(delay: Duration) {
+        start(delay).1.await;
+    }
+
+    /// Each ping is a timer of its own, whose deadline is counted from the first one.
+    pub(super) async fn connection(first: Duration, period: Duration) {
+        let mut due = Instant::now() + first;
+        let (idle, is_idle) = start(3 * period);
+        let mut is_idle = pin!(is_idle);
+        loop {
+            tokio::select! {
+                () = sleep(due.saturating_duration_since(Instant::now())) => {}
+                () = &mut is_idle => return,
+            }
+            super::record(due);
+            due += period;
+            // It is pending: otherwise the connection is idle.
+            _ = idle.postpone(3 * period, None);
+        }
+    }
+}
+
 fn sleeps(runtime: &Runtime, way: Way, tasks: u64, ms: u64) -> Metrics {
     let before = resident_bytes();
     // The first ends when all have been spawned.
@@ -274,6 +337,8 @@ async fn sleep(way: Way, delay: Duration) {
     match way {
         Way::Workers => tickwheel::sleep(delay).await,
         Way::Time | Way::TimeWithSlack => tickwheel_util::time::sleep(delay).await,
+        #[cfg(feature = "kestrel")]
+        Way::Kestrel => kestrel::sleep(delay).await,
         _ => tokio::time::sleep(delay).await,
     }
 }

@@ -44,6 +44,12 @@ pub enum Peer {
     DelayQueue,
     /// tokio's `sleep`.
     Tokio,
+    /// The same on tokio's alternative timer, which `RUSTFLAGS="--cfg tokio_unstable"` adds.
+    #[cfg(tokio_unstable)]
+    TokioAlternative,
+    /// kestrel-timer, which the feature `kestrel` adds.
+    #[cfg(feature = "kestrel")]
+    Kestrel,
     /// pingora-timeout's `fast_sleep`.
     Pingora,
     /// async-io's `Timer`.
@@ -86,6 +92,10 @@ impl Peer {
             Self::Bitwheel => "bitwheel",
             Self::DelayQueue => "tokio-util DelayQueue",
             Self::Tokio => "tokio sleep",
+            #[cfg(tokio_unstable)]
+            Self::TokioAlternative => "tokio sleep, alternative timer",
+            #[cfg(feature = "kestrel")]
+            Self::Kestrel => "kestrel-timer",
             Self::Pingora => "pingora-timeout",
             Self::AsyncIo => "async-io",
             Self::LockedTree => "Mutex<BTreeMap> + condvar",

@@ -25,18 +25,24 @@ fn build(builder: &mut Builder) -> &'static Runtime {
     Box::leak(Box::new(builder.build().expect("a runtime")))
 }
 
-/// tokio's `sleep` on a multi-thread runtime.
+/// tokio's `sleep` on a multi-thread runtime; its alternative timer if `ALTERNATIVE`.
 #[derive(Clone)]
-pub(super) struct TokioPeer {
+pub(super) struct TokioPeer<const ALTERNATIVE: bool> {
     runtime: &'static Runtime,
     book: &'static Book,
 }
 
-impl CrossPeer for TokioPeer {
+impl<const ALTERNATIVE: bool> CrossPeer for TokioPeer<ALTERNATIVE> {
     type Handle = Pin<Box<tokio::time::Sleep>>;
 
     fn start(setup: Setup) -> Self {
-        let runtime = build(Builder::new_multi_thread().enable_time());
+        let mut builder = Builder::new_multi_thread();
+        builder.enable_time();
+        #[cfg(tokio_unstable)]
+        if ALTERNATIVE {
+            builder.enable_alt_timer();
+        }
+        let runtime = build(&mut builder);
         Self {
             runtime,
             book: setup.book,

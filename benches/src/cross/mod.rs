@@ -2,6 +2,8 @@
 
 mod engine;
 mod futures;
+#[cfg(feature = "kestrel")]
+mod kestrel;
 mod locked;
 mod queued;
 mod throughput;
@@ -179,7 +181,11 @@ pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
         Peer::LockedWheel => measure_peer::<locked::LockedWheel>,
         Peer::LockedTree => measure_peer::<locked::LockedTree>,
         Peer::LockedHeaps => measure_peer::<locked::LockedHeaps>,
-        Peer::Tokio => measure_peer::<futures::TokioPeer>,
+        Peer::Tokio => measure_peer::<futures::TokioPeer<false>>,
+        #[cfg(tokio_unstable)]
+        Peer::TokioAlternative => measure_peer::<futures::TokioPeer<true>>,
+        #[cfg(feature = "kestrel")]
+        Peer::Kestrel => measure_peer::<kestrel::KestrelPeer>,
         Peer::Sleep => measure_peer::<futures::SleepPeer>,
         Peer::Pingora => measure_peer::<futures::PingoraPeer>,
         Peer::AsyncIo => measure_peer::<futures::AsyncIoPeer>,
@@ -202,7 +208,7 @@ pub fn cross_scaled(peer: Peer, threads: usize, scale: Scale) -> Metrics {
         Peer::Timer => throughput::cross::<EnginePeer>,
         Peer::TimerHandles => throughput::cross::<HandlesPeer>,
         Peer::LockedHeaps => throughput::cross::<locked::LockedHeaps>,
-        Peer::Tokio => throughput::cross::<futures::TokioPeer>,
+        Peer::Tokio => throughput::cross::<futures::TokioPeer<false>>,
         other => panic!("scale is not asked of {other:?}"),
     };
     run(setup, threads, scale.timers(1024), scale)
@@ -278,7 +284,11 @@ mod tests {
         keeps_the_rules::<locked::LockedTree>();
         keeps_the_rules::<queued::Queued>();
         keeps_the_rules::<locked::LockedHeaps>();
-        keeps_the_rules::<futures::TokioPeer>();
+        keeps_the_rules::<futures::TokioPeer<false>>();
+        #[cfg(tokio_unstable)]
+        keeps_the_rules::<futures::TokioPeer<true>>();
+        #[cfg(feature = "kestrel")]
+        keeps_the_rules::<kestrel::KestrelPeer>();
         keeps_the_rules::<futures::SleepPeer>();
         keeps_the_rules::<futures::PingoraPeer>();
         keeps_the_rules::<futures::AsyncIoPeer>();
