@@ -4,7 +4,7 @@
 //! Each failure names file, line and rule. Where a rule has exceptions they are listed here, and an
 //! exception that is not needed any more is a failure, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 #[path = "tidy/api.rs"]
@@ -505,19 +505,23 @@ fn is_function(name: &str) -> bool {
         .all(|letter| letter.is_ascii_lowercase() || letter == '_')
 }
 
-/// `loom-tests/checks.sh` drops each check at one place.
+/// `loom-tests/checks.sh` drops each check at one place, after the earlier rows have changed theirs.
 #[test]
 fn each_row_of_dropped_checks_applies_once() {
     let rows = read("loom-tests/checks.tsv");
-    let mut found = Vec::new();
+    let (mut found, mut texts) = (Vec::new(), HashMap::new());
     for (index, row) in rows.lines().enumerate().skip(1) {
         let fields: Vec<_> = row.split('\t').collect();
         let [file, before, check, instead, scenarios] = fields[..] else {
             found.push(format!("{}: {} fields", index + 1, fields.len()));
             continue;
         };
-        let place = before.replace("\\n", "\n") + check;
-        let times = read(file).matches(&place).count();
+        let before = before.replace("\\n", "\n");
+        let place = format!("{before}{check}");
+        let text = texts.entry(file).or_insert_with(|| read(file));
+        let times = text.matches(&place).count();
+        let changed = format!("{before}(if is_dropped {{ {instead} }} else {{ {check} }})");
+        *text = text.replace(&place, &changed);
         if times != 1 || instead == check || scenarios.is_empty() {
             let row = index + 1;
             found.push(format!("{row}: {file}: {check}: applies {times} times"));
