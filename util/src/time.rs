@@ -17,8 +17,8 @@
 //! # Granularity, sharing, contention
 //!
 //! * No timer is early. In a runtime of tokio it ends at the first tick of 0.25 ms that is not before its deadline.
-//!   Timers that come due within 1.5 ms after others share one wake-up, so a timer is up to 1.75 ms late, tokio's own up
-//!   to 2; an interval of 1 ms ticks as often as it should, but not one by one. On the process's engine, ticks have
+//!   Timers that come due within 1.5 ms after others share one wake-up, so a timer is up to 1.75 ms late, tokio's own
+//!   up to 2; an interval of 1 ms ticks as often as it should, but not one by one. On the process's engine, ticks have
 //!   1 ms.
 //! * Timeouts of a second or more have a slack of a thousandth, at most 10 ms, so that they share more wake-ups; sleeps
 //!   and ticks have none.
@@ -32,11 +32,11 @@
 //! With the feature `tokio`, in a runtime of tokio: that runtime's. The first sleep gives it an engine of one shard,
 //! which the runtime turns, so that a timer that fires costs no switch between threads; the engine goes with the
 //! runtime. What is made outside of a runtime is on the engine of the one that polls it first, as in
-//! `runtime.block_on(sleep(..))`. What is made in a runtime and outlives it goes on by the process's engine, and so does
-//! what is made after the runtime's end; but requests and bodies of the layers of this crate end with the runtime, as if
-//! their time were over. The module `tokio_rt` says what a runtime needs,
-//! when timers wait, and which threads keep the engine's memory. Elsewhere, on smol for example, which cannot be asked
-//! for "the" executor: the process's, which has workers.
+//! `runtime.block_on(sleep(..))`. What is made in a runtime and outlives it goes on by the process's engine, and so
+//! does what is made after the runtime's end; but requests and bodies of the layers of this crate end with the runtime,
+//! as if their time were over. The module `tokio_rt` says what a runtime needs, when timers wait, and which threads
+//! keep the engine's memory. Elsewhere, on smol for example, which cannot be asked for "the" executor: the process's,
+//! which has workers.
 //!
 //! # Tasks that never wait
 //!
@@ -285,8 +285,8 @@ impl Interval {
     }
 
     /// Lets each tick from the next but one on come late by as much as `slack`, so that those of many intervals share
-    /// their wake-ups. It does not add up. A tick that is set by a `reset` has none. tokio has no slack; a thousandth of
-    /// a period of seconds halves what ticks cost.
+    /// their wake-ups. It does not add up. A tick that is set by a `reset` has none. tokio has no slack; a thousandth
+    /// of a period of seconds halves what ticks cost.
     ///
     /// ```
     /// use tickwheel_util::time::{Duration, interval};
