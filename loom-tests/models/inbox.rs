@@ -5,7 +5,7 @@ use super::harness::{
     Bound, JoinHandle, Probe, bounded, by_epoch, explore, explore_as, name_of, spawn_with,
 };
 use crate::inbox::pool::Pool;
-use crate::inbox::{FIRST, Inbox, Message, Reader, Writer};
+use crate::inbox::{FIRST, Inbox, InboxBlock, Message, Reader, Writer};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -235,29 +235,29 @@ fn a_block_is_given_up_or_fetched() {
     });
 }
 
-/// A box that two threads pass through the pool: one holder at a time, who sees what the last one did.
+/// A block that two threads pass through the pool: one holder at a time, who sees the lap that the last one has begun.
 #[test]
-fn a_box_at_rest_has_one_holder() {
+fn a_block_at_rest_has_one_holder() {
     explore(bounded(4, 3), || {
-        let pool = Arc::new(Pool::<Probe>::new());
-        assert!(pool.put(Box::new(Probe::new())).is_none());
-        let use_it = |pool: &Pool<Probe>, mark: u64| {
-            pool.take().map(|probe| {
-                probe.set(mark);
-                assert_eq!(probe.get(), mark, "somebody else has it, too");
-                assert!(pool.put(probe).is_none(), "there is a place for it");
+        let pool = Arc::new(Pool::new());
+        let block = InboxBlock::new(FIRST).unwrap();
+        let first_lap = block.lap();
+        assert!(pool.put(block).is_none());
+        let use_it = |pool: &Pool| {
+            pool.take().map(|mut block| {
+                block.renew();
+                assert!(pool.put(block).is_none(), "there is a place for it");
             })
         };
-        let other = spawn_with(&pool, move |pool| use_it(pool, 1).is_some());
-        let mine = use_it(&pool, 2).is_some();
-        assert!(
-            other.join().unwrap() || mine,
-            "it was there for one of them"
-        );
-        assert!(
-            pool.take().is_some() && pool.take().is_none(),
-            "it is there, once"
-        );
+        let other = spawn_with(&pool, move |pool| use_it(pool).is_some());
+        let mine = use_it(&pool).is_some();
+        let other = other.join().unwrap();
+        assert!(other || mine, "it was there for one of them");
+        let block = pool.take().expect("it is there");
+        assert!(pool.take().is_none(), "once");
+        // A lap is the other one of two.
+        let both = block.lap() == first_lap;
+        assert_eq!(both, other && mine, "a holder has missed a lap");
     });
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct InboxBlock {
 
 impl InboxBlock {
     /// Returns a block with this many slots, in its first lap; `None` if there is no memory.
-    pub(super) fn new(slots: usize) -> Option<Box<Self>> {
+    pub(crate) fn new(slots: usize) -> Option<Box<Self>> {
         let mut row = Vec::new();
         row.try_reserve_exact(slots).ok()?;
         row.resize_with(slots, || Slot {
@@ -95,7 +95,7 @@ impl InboxBlock {
     }
 
     /// Makes a block that was read to its end ready for its next lap.
-    pub(super) fn renew(&mut self) {
+    pub(crate) fn renew(&mut self) {
         // ORDERING: Relaxed: no other thread has the block; its hand-over publishes all of it.
         self.next.store(ptr::null_mut(), Ordering::Relaxed);
         self.lap.store(self.lap() ^ LAP, Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl InboxBlock {
         self.at.load(Ordering::Relaxed) == SLOTS
     }
 
-    pub(super) fn lap(&self) -> u64 {
+    pub(crate) fn lap(&self) -> u64 {
         // ORDERING: Relaxed: the hand-over (or being alone with the block) orders it after `renew`.
         self.lap.load(Ordering::Relaxed)
     }

@@ -56,9 +56,9 @@ mod queue;
 mod rest;
 mod writer;
 
-#[cfg(test)]
-pub(crate) use block::FIRST;
 pub(crate) use block::Message;
+#[cfg(test)]
+pub(crate) use block::{FIRST, InboxBlock};
 pub(crate) use queue::Inbox;
 pub(crate) use queue::Reader;
 pub(crate) use writer::Writer;

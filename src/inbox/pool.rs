@@ -2,11 +2,12 @@
 //!
 //! A block that the epoch has given up serves again: the allocator's way would cost a producer a microsecond
 //! now and then, because what one thread allocates and another frees goes back to the system and returns as fresh
-//! pages. The pool is a row of places, each empty or holding one box. A thread that swaps a box out has it alone.
+//! pages. The pool is a row of places, each empty or holding one block. A thread that swaps a block out has it alone.
 //!
 //! The places are used like a stack, by a hint that may be wrong: both ways look at all places from there.
 //! Any thread; lock-free; O(1).
 
+use super::block::InboxBlock;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::bounded;
 use std::ptr;
@@ -15,13 +16,13 @@ use std::ptr;
 const PLACES: usize = bounded(16, 2);
 
 /// See the module.
-pub(crate) struct Pool<T> {
-    /// Where the next box may find a place; those before it may hold one.
+pub(crate) struct Pool {
+    /// Where the next block may find a place; those before it may hold one.
     top: AtomicUsize,
-    places: [AtomicPtr<T>; PLACES],
+    places: [AtomicPtr<InboxBlock>; PLACES],
 }
 
-impl<T> Pool<T> {
+impl Pool {
     pub(crate) fn new() -> Self {
         Self {
             top: AtomicUsize::new(0),
@@ -29,8 +30,8 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Returns a box that was put, as it was then.
-    pub(crate) fn take(&self) -> Option<Box<T>> {
+    /// Returns a block that was put, as it was then.
+    pub(crate) fn take(&self) -> Option<Box<InboxBlock>> {
         // ORDERING: Relaxed, also in what follows: hints where to try.
         let top = self.top.load(Ordering::Relaxed);
         (1..=PLACES).find_map(|back| {
@@ -45,17 +46,17 @@ impl<T> Pool<T> {
         })
     }
 
-    /// Empties a place and returns its box.
-    fn empty(place: &AtomicPtr<T>) -> Option<Box<T>> {
-        // ORDERING: Acquire pairs with `put`: the thread that had the box before is done with it. [P17]
+    /// Empties a place and returns its block.
+    fn empty(place: &AtomicPtr<InboxBlock>) -> Option<Box<InboxBlock>> {
+        // ORDERING: Acquire pairs with `put`: the thread that had the block before is done with it. [P17]
         let taken = place.swap(ptr::null_mut(), Ordering::Acquire);
         // SAFETY: places hold what `put` made of boxes, and the swap hands each out once.
         (!taken.is_null()).then(|| unsafe { Box::from_raw(taken) })
     }
 
-    /// Keeps a box for later, or gives it back if there is no place for it.
-    pub(crate) fn put(&self, item: Box<T>) -> Option<Box<T>> {
-        let item = Box::into_raw(item);
+    /// Keeps a block for later, or gives it back if there is no place for it.
+    pub(crate) fn put(&self, block: Box<InboxBlock>) -> Option<Box<InboxBlock>> {
+        let block = Box::into_raw(block);
         let null = ptr::null_mut();
         // ORDERING: Relaxed: a hint, as in `take`.
         let top = self.top.load(Ordering::Relaxed);
@@ -63,10 +64,10 @@ impl<T> Pool<T> {
             let at = top.wrapping_add(step) % PLACES;
             let place = &self.places[at];
             // ORDERING: Relaxed load and failure, and the store of the hint: as in `take`. Release pairs with the
-            // Acquire there: what was done to the box comes before its next use. [P17]
+            // Acquire there: what was done to the block comes before its next use. [P17]
             let kept = place.load(Ordering::Relaxed).is_null()
                 && place
-                    .compare_exchange(null, item, Ordering::Release, Ordering::Relaxed)
+                    .compare_exchange(null, block, Ordering::Release, Ordering::Relaxed)
                     .is_ok();
             if kept {
                 self.top.store(at + 1, Ordering::Relaxed);
@@ -74,11 +75,11 @@ impl<T> Pool<T> {
             kept
         });
         // SAFETY: it came from a box above, and no place holds it.
-        (!found).then(|| unsafe { Box::from_raw(item) })
+        (!found).then(|| unsafe { Box::from_raw(block) })
     }
 }
 
-impl<T> Drop for Pool<T> {
+impl Drop for Pool {
     fn drop(&mut self) {
         self.places.iter().filter_map(Self::empty).for_each(drop);
     }
@@ -87,18 +88,13 @@ impl<T> Drop for Pool<T> {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[test]
     fn it_keeps_as_many_as_it_has_places_for() {
-        let pool = Pool::<Arc<()>>::new();
-        let item = Arc::new(());
+        let pool = Pool::new();
         assert!(pool.take().is_none());
-        let refused = (0..=PLACES).filter_map(|_| pool.put(Box::new(Arc::clone(&item))));
-        assert_eq!(refused.count(), 1);
-        assert_eq!(Arc::strong_count(&item), 1 + PLACES, "the last was dropped");
-        assert!(pool.take().is_some() && Arc::strong_count(&item) == PLACES);
-        drop(pool);
-        assert_eq!(Arc::strong_count(&item), 1);
+        let blocks = (0..=PLACES).filter_map(|_| InboxBlock::new(1));
+        assert_eq!(blocks.filter_map(|block| pool.put(block)).count(), 1);
+        assert_eq!(std::iter::from_fn(|| pool.take()).count(), PLACES);
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct AtRest {
     /// About how many lie in it.
     len: AtomicUsize,
     /// Shared with what the epoch has yet to do.
-    pool: Arc<Pool<InboxBlock>>,
+    pool: Arc<Pool>,
 }
 
 impl AtRest {
