@@ -25,9 +25,9 @@ const CANCELS_PER_LOOK: u64 = 4096;
 /// Unread messages after which a producer wakes the owner, for any deadlines.
 ///
 /// The inbox holds entries back: what is cancelled while it lies here never reaches the wheel, so the owner
-/// should come late. But a call costs the producer a system call, so it must stay rarer than one push in
-/// ten thousand, and 256 KiB of messages is as much as should lie around.
-const MOST_UNREAD: u64 = bounded(16 * 1024, 4);
+/// should come late, and each node that it looks at is a cache line which the producer's next cancel wants back.
+/// But 1 MiB of messages is as much as should lie around.
+const MOST_UNREAD: u64 = bounded(64 * 1024, 4);
 
 /// Returns an entry's name and mark in the 63 bits of a message. The mark's lowest bit is always set: the timer lives.
 #[inline]
