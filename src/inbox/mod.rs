@@ -46,8 +46,8 @@
 //! inbox are allocated instead of used again until it goes on. A child that forks builds inboxes of its own, whose
 //! epochs know no thread of its parent's.
 //!
-//! Bound on memory: unread messages, plus what the epoch still holds, plus 7 blocks that wait to be retired and 16 at
-//! rest (736 KiB), plus one open block per thread: of 8 slots at first, of 32, 128 and 512 then, and of 2048 for
+//! Bound on memory: unread messages, plus what the epoch still holds, plus 7 blocks that wait to be retired and 40 at
+//! rest (1.5 MiB), plus one open block per thread: of 8 slots at first, of 32, 128 and 512 then, and of 2048 for
 //! threads that have sent more. What a backlog leaves is freed as producers go on; the system has its pages before.
 
 mod block;

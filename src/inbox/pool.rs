@@ -12,8 +12,8 @@ use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::bounded;
 use std::ptr;
 
-/// What one drain takes, so that its blocks serve until the next. Two under loom.
-const PLACES: usize = bounded(16, 2);
+/// What one drain takes, and what waits to be retired, so that the blocks serve until the next. Two under loom.
+const PLACES: usize = bounded(40, 2);
 
 /// See the module.
 pub(crate) struct Pool {
