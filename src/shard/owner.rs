@@ -467,8 +467,6 @@ impl<T> Owner<T> {
                 take(returned);
             });
         self.turns.clear();
-        self.draining = false;
-        self.handle.counters.set_next_tick(u64::MAX);
         self.report();
         // The wheel goes with the owner, and the nodes stay with the handle.
         self.handle.counters.wheel_bytes.set(0);
