@@ -307,9 +307,13 @@ impl<T> Nodes<T> {
     /// Makes room for so many more nodes, if there is memory for it.
     pub(super) fn reserve(&mut self, more: usize) {
         let before = self.capacity();
-        // Without room for the nodes, room for their states would be of no use.
-        if self.nodes.try_reserve(more).is_ok() {
-            let _ = self.states.try_reserve(more);
+        // Room for nodes or for states alone would be of no use. That for the states is given back with this list.
+        let mut states = Vec::new();
+        let fitting = (self.len() + more).max(self.states.capacity());
+        let has_states = states.try_reserve_exact(fitting).is_ok();
+        if has_states && self.nodes.try_reserve(more).is_ok() {
+            states.append(&mut self.states);
+            self.states = states;
         }
         self.after_growth(before);
     }
