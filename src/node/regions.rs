@@ -104,7 +104,8 @@ impl Regions {
         self.nodes.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of nodes whose memory the system has.
+    /// Returns the number of nodes whose memory the system has; more by those that were just being taken when a region was
+    /// put, until the stack holds fewer.
     pub(super) fn returned(&self) -> u64 {
         // ORDERING: Relaxed: as above.
         self.returned.load(Ordering::Relaxed).min(self.nodes())
