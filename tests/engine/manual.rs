@@ -84,6 +84,23 @@ fn timers_cancelled_in_the_inbox_never_reach_the_wheel() {
     });
 }
 
+/// Zombies that the bound allows stay: to look for them costs more than they do.
+#[test]
+fn a_request_for_a_turn_has_one_turn_look_for_zombies() {
+    let at = Setup::by_hand();
+    let (timer, _fired) = at.recording();
+    let keys: Vec<_> = (0..20_000)
+        .map(|id| timer.schedule(HOUR, id).unwrap())
+        .collect();
+    // Requested by so many messages.
+    assert_eq!(timer.turn(), Ok(0));
+    assert!(keys[..19_000].iter().all(|key| timer.cancel(*key).is_won()));
+    assert_eq!(timer.turn(), Ok(0));
+    let shard = &timer.stats().shards[0];
+    assert_eq!((shard.entries, shard.swept), (20_000, 0));
+    timer.stop().unwrap();
+}
+
 #[test]
 fn moving_a_deadline_again_and_again_holds_no_more_entries() {
     each_recording(|at, timer, fired| {

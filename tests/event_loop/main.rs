@@ -324,6 +324,21 @@ fn own_moves_between_two_polls_leave_a_bounded_number_of_entries() {
     }
 }
 
+/// A look at the zombies has a turn follow it.
+#[test]
+fn a_few_moves_ask_for_no_turn() {
+    let (mut timer, ..) = manual();
+    let key = timer.schedule(Time::ZERO, 2 * HOUR, 7).unwrap();
+    timer.poll(Time::ZERO, |_| ());
+    let turns = timer.stats().turns;
+    for n in 1..=100 {
+        let delay = 2 * HOUR - n * SECOND;
+        assert!(timer.reschedule(Time::ZERO, key, delay).is_moved());
+        timer.poll(Time::ZERO, |_| panic!("nothing is due"));
+    }
+    assert_eq!(timer.stats().turns, turns);
+}
+
 /// A remote that moves a timer to an earlier deadline cancels none, and asks for no look at the zombies.
 #[test]
 fn moves_of_remotes_leave_a_bounded_number_of_entries() {

@@ -13,6 +13,20 @@ use tickwheel::{
     ScheduleErrorKind, Shutdown, Time, Timer, TimerTask, When,
 };
 
+/// A schedule reads a quick clock, which may be ahead.
+#[test]
+fn the_deadline_of_a_reset_to_zero_has_come() {
+    let timer = Builder::new().shards(1).build().unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..20_000 {
+        let mut sleep = timer.sleep(HOUR);
+        assert!(sleep.poll_sleep(&mut cx).is_pending());
+        sleep.reset(Duration::ZERO);
+        assert!(sleep.deadline() <= sleep.now());
+    }
+    timer.stop().unwrap();
+}
+
 #[test]
 fn a_reset_to_what_has_passed_is_over_at_once_whatever_the_tick() {
     let past = Instant::now()

@@ -66,3 +66,34 @@ impl Notify {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_task_that_was_woken_is_woken_again_once_it_has_polled() {
+        let (notify, wakes) = (Arc::new(Notify::default()), Arc::<Wakes>::default());
+        let task = Waker::from(Arc::clone(&wakes));
+        for woken in 1..4 {
+            assert!(notify.poll(&mut Context::from_waker(&task)).is_pending());
+            (0..3).for_each(|_| Arc::clone(&notify).wake());
+            assert_eq!(wakes.0.load(Ordering::SeqCst), woken);
+            assert!(
+                notify
+                    .poll(&mut Context::from_waker(Waker::noop()))
+                    .is_ready()
+            );
+        }
+    }
+}

@@ -6,8 +6,8 @@ use std::sync::mpsc::{TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    BuildError, Builder, Clock, Expired, PinState, Pinning, Routing, Time, Timer, WeakTimer,
-    executor_fn,
+    Budget, BuildError, Builder, Clock, Expired, PinState, Pinning, Routing, Time, Timer,
+    WeakTimer, executor_fn,
 };
 
 #[test]
@@ -161,6 +161,48 @@ mod masks {
         assert!(matches!(state, PinState::Widened(_)), "{state:?}");
         let listed = masks_of(waiting().pinning(Pinning::List(cores)), 12);
         assert_eq!(listed[0].1, PinState::Pinned(listed[0].0[0]));
+    }
+
+    #[test]
+    fn a_worker_that_has_left_its_core_is_not_pinned_to_it_after_a_driver() {
+        if !pins_threads() {
+            return;
+        }
+        let builder = Builder::new().shards(1).clock(Twice(Instant::now()));
+        let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+        let pinning = || timer.stats().shards[0].pinning;
+        wait_until("it has left its core", || {
+            timer.schedule(ms(20), 0).unwrap();
+            timer.wait_idle();
+            std::thread::sleep(ms(20));
+            matches!(pinning(), PinState::Widened(_))
+        });
+        let driven = timer.drive_shard(0).unwrap();
+        wait_until("the driver has it", || pinning() == PinState::Unpinned);
+        drop(driven);
+        let fired = timer.stats().fired;
+        timer.schedule(Duration::ZERO, 0).unwrap();
+        wait_until("its worker has it again", || timer.stats().fired > fired);
+        timer.wait_idle();
+        assert_eq!(pinning().core(), None);
+        timer.stop().unwrap();
+    }
+
+    /// Only a sleep shows that a core keeps its worker waiting.
+    #[test]
+    fn turns_that_follow_each_other_after_a_sleep_leave_a_worker_on_its_core() {
+        if !pins_threads() {
+            return;
+        }
+        let builder = Builder::new().shards(1).budget(Budget::new().fire(1));
+        let slow = |_: Expired<u64>| std::thread::sleep(ms(3));
+        let timer = builder.build_with(slow).unwrap();
+        (0..12).for_each(|id| _ = timer.schedule(ms(20), id).unwrap());
+        wait_until("all have fired", || timer.stats().fired == 12);
+        timer.wait_idle();
+        let state = timer.stats().shards[0].pinning;
+        assert!(matches!(state, PinState::Pinned(_)), "{state:?}");
+        timer.stop().unwrap();
     }
 
     #[test]
