@@ -180,7 +180,7 @@ impl<T> Table<T> {
         unsafe { self.let_wait(cache, index, node, node.link(), false) };
     }
 
-    /// Lets go of a timer that the owner had claimed; where its entry belongs, and its mark, if it goes on.
+    /// Lets go of a timer that the owner had claimed. Returns the tick and mark of its next entry, if it goes on.
     ///
     /// # Safety
     ///

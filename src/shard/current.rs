@@ -15,7 +15,8 @@ const IS_SET: u64 = 1 << 63;
 pub(crate) struct Current {
     /// Mark and node of the entry; 0 for none.
     entry: AtomicU64,
-    /// The number of the thread that takes the turn; 0 between turns.
+    /// The number of the thread that takes the turn; 0 between turns. A loop has no other mark of it. A berth has one of
+    /// its own, because ends and hooks count as inside of an engine, too.
     thread: AtomicU64,
 }
 

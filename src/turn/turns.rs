@@ -55,7 +55,7 @@ pub(crate) struct Turns {
     /// Due entries taken from the wheel; those before `due_next` are done.
     due: Vec<Entry>,
     due_next: usize,
-    /// Entries in time that came since as many of the backlog did.
+    /// On-time entries that were taken since the backlog last had its share.
     ahead: usize,
     /// A turn is under way, so a handler may be running.
     is_turning: bool,
