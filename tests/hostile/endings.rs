@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
     Budget, Drive, EngineState, Expired, IdleStrategy, ManualClock, MissedTicks, Period, Routing,
-    ScheduleErrorKind, Shutdown, StartError, StopError, Time, Timer,
+    ScheduleErrorKind, Shutdown, StartError, StopError, Time, Timer, WeakTimer,
 };
 
 /// An engine whose handler waits until it is let go, once it has said that it runs.
@@ -590,6 +590,52 @@ fn a_shard_that_has_ended_is_idle_while_its_workers_hook_runs() {
         assert_eq!(idle, Ok(()), "{mode:?}: it waits for the hook");
         timer.stop().unwrap();
     }
+}
+
+/// All three are due in one turn.
+#[test]
+fn a_stop_waits_for_the_handler_that_runs_and_for_no_other() {
+    let ((running, runs), (let_go, gate)) = (channel(), channel::<()>());
+    let gate = Mutex::new(gate);
+    let timer = one_shard()
+        .build_with(move |expired: Expired<u64>| {
+            running.send(expired.payload).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        })
+        .unwrap();
+    let due = timer.now() + ms(50);
+    for id in 0..3 {
+        timer.schedule(due, id).unwrap();
+    }
+    assert_eq!(runs.recv_timeout(secs(20)), Ok(0));
+    assert_eq!(
+        timer.shutdown(Shutdown::ReturnUnfired, ms(20)),
+        Err(StopError::TimedOut { shards: 1 })
+    );
+    drop(let_go);
+    assert_eq!(timer.stop().unwrap().len(), 2);
+    assert!(runs.try_recv().is_err(), "one fired after the stop");
+}
+
+/// The stop waits for the thread that calls the hook.
+#[test]
+fn a_stop_hook_that_stops_its_engine_is_refused() {
+    let (say, said) = channel();
+    let (hand_in, engine) = channel::<WeakTimer<u64>>();
+    let engine = Mutex::new(engine);
+    let timer = one_shard()
+        .on_worker_stop(move |_| {
+            let timer = engine.lock().unwrap().recv().unwrap().upgrade().unwrap();
+            let stopped = timer.shutdown(Shutdown::ReturnUnfired, secs(5));
+            say.send(stopped.map(|unfired| unfired.len())).unwrap();
+        })
+        .build_with(|_: Expired<u64>| ())
+        .unwrap();
+    hand_in.send(timer.downgrade()).unwrap();
+    timer.start().unwrap();
+    assert_eq!(timer.stop().unwrap().len(), 0);
+    let answer = said.recv_timeout(secs(20)).unwrap();
+    assert_eq!(answer, Err(StopError::InsideHandler));
 }
 
 thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });

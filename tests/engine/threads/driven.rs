@@ -399,6 +399,29 @@ fn an_engine_whose_shards_all_failed_before_its_start_says_so() {
 }
 
 #[test]
+fn a_worker_goes_when_its_shard_fails_in_the_hands_of_a_driver() {
+    let clock = Breakable::default();
+    let (workers, changed) = channel();
+    let (begun, gone) = (workers.clone(), workers);
+    let timer: Timer = one_shard()
+        .clock(clock.clone())
+        .on_worker_start(move |_| begun.send("begun").unwrap())
+        .on_worker_stop(move |_| gone.send("gone").unwrap())
+        .build()
+        .unwrap();
+    timer.start().unwrap();
+    assert_eq!(changed.recv_timeout(secs(60)), Ok("begun"));
+    let mut shard = timer.drive_shard(0).unwrap();
+    clock.set_broken(true);
+    assert!(shard.turn(Waker::noop()).is_err());
+    clock.set_broken(false);
+    // The driver stays.
+    assert_eq!(changed.recv_timeout(secs(60)), Ok("gone"));
+    drop(shard);
+    timer.stop().unwrap();
+}
+
+#[test]
 fn a_shard_that_cannot_be_driven_says_why() {
     let timer: Timer = one_shard().shards(2).build().unwrap();
     assert_eq!(
