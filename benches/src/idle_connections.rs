@@ -271,7 +271,10 @@ mod kestrel {
     fn start(delay: Duration) -> (TimerHandle, impl Future<Output = ()>) {
         static WHEEL: OnceLock<TimerWheel> = OnceLock::new();
         let wheel = WHEEL.get_or_init(|| {
-            let config = WheelConfig::builder().l0_tick_duration(Duration::from_millis(1));
+            // The inner ring takes 16 s: what lies in the outer one is late by as much as its tick, a second.
+            let config = WheelConfig::builder()
+                .l0_tick_duration(Duration::from_millis(1))
+                .l0_slot_count(16 * 1024);
             let config = config.build().expect("a tick that divides a second");
             let wheel = TimerWheel::new(config, BatchConfig::default());
             wheel.expect("the settings are in range")
