@@ -142,49 +142,6 @@ fn nobody_waits_for_a_handler_that_has_returned_in_a_turn_that_the_clock_breaks(
     }
 }
 
-type Call = Box<dyn FnOnce() + Send>;
-
-/// A clock that stands. The first reading by a worker, once it is set to do so, calls this before it returns.
-#[derive(Clone, Default)]
-struct Calls(Arc<Mutex<Option<Call>>>);
-
-impl Clock for Calls {
-    fn now(&self) -> Time {
-        if std::thread::current().name() == Some("calls-0") {
-            let call = self.0.lock().unwrap().take();
-            if let Some(call) = call {
-                call();
-            }
-        }
-        Time::ZERO
-    }
-}
-
-/// A turn reads the clock before it takes the messages: it has taken the request of what happened meanwhile.
-#[test]
-fn a_drain_that_begins_while_a_turn_reads_the_clock_ends_with_its_last_timer() {
-    let clock = Calls::default();
-    let builder = one_shard().thread_name("calls").clock(clock.clone());
-    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-    let far = timer.schedule(2 * HOUR, 0).unwrap();
-    timer.wait_idle();
-    wait_until("the worker sleeps", || timer.stats().parks > 0);
-    let (stopped, (tell, told)) = (timer.clone(), channel());
-    let drains = move || {
-        let drain = Shutdown::Drain { within: HOUR };
-        // On another thread: this one takes a turn.
-        let begun = std::thread::spawn(move || stopped.shutdown(drain, ms(1)));
-        tell.send(begun.join().unwrap()).unwrap();
-    };
-    *clock.0.lock().unwrap() = Some(Box::new(drains));
-    let near = timer.schedule(HOUR, 1).unwrap();
-    let begun = told.recv_timeout(secs(20)).unwrap();
-    assert_eq!(begun, Err(StopError::TimedOut { shards: 1 }));
-    // No thread wakes the worker for that.
-    assert!([far, near].iter().all(|key| timer.cancel(*key).is_won()));
-    wait_until("it has drained", || timer.state() == EngineState::Stopped);
-}
-
 /// A clock that stands, and panics once: at the reading of this number from now, if that is not 0.
 #[derive(Clone, Default)]
 struct Hiccup(Arc<AtomicUsize>);
