@@ -617,6 +617,24 @@ fn a_stop_waits_for_the_handler_that_runs_and_for_no_other() {
     assert!(runs.try_recv().is_err(), "one fired after the stop");
 }
 
+/// Its shard has ended, but the worker still calls a hook.
+#[test]
+fn a_worker_in_its_stop_hook_counts_as_alive() {
+    let (let_go, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let timer = one_shard()
+        .on_worker_stop(move |_| _ = gate.lock().unwrap().recv())
+        .build_with(|_: Expired<u64>| ())
+        .unwrap();
+    timer.start().unwrap();
+    let timed_out = Err(StopError::TimedOut { shards: 1 });
+    assert_eq!(timer.shutdown(Shutdown::ReturnUnfired, ms(20)), timed_out);
+    wait_until("it has stopped", || timer.is_stopped());
+    assert_eq!(timer.shutdown(Shutdown::ReturnUnfired, ms(20)), timed_out);
+    drop(let_go);
+    timer.stop().unwrap();
+}
+
 /// The stop waits for the thread that calls the hook.
 #[test]
 fn a_stop_hook_that_stops_its_engine_is_refused() {
