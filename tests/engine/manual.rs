@@ -92,8 +92,9 @@ fn a_request_for_a_turn_has_one_turn_look_for_zombies() {
     let keys: Vec<_> = (0..20_000)
         .map(|id| timer.schedule(HOUR, id).unwrap())
         .collect();
-    // Requested by so many messages.
-    assert_eq!(timer.turn(), Ok(0));
+    // Its message requests a turn, which takes the others as well.
+    timer.schedule(Time::ZERO, 0).unwrap();
+    assert_eq!(timer.turn(), Ok(1));
     assert!(keys[..19_000].iter().all(|key| timer.cancel(*key).is_won()));
     assert_eq!(timer.turn(), Ok(0));
     let shard = &timer.stats().shards[0];
