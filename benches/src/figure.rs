@@ -68,7 +68,10 @@ pub enum Work {
     /// Five million timers, all cancelled: what stays.
     Shrink,
     /// Due now, while the owner sleeps for an hour.
-    Wake,
+    Wake {
+        /// A busy loop on each core.
+        busy: bool,
+    },
 }
 
 impl Figure {
@@ -117,7 +120,8 @@ impl Figure {
             ("idle-1M", Work::Idle),
             ("zombie", Work::Zombie),
             ("shrink", Work::Shrink),
-            ("wake", Work::Wake),
+            ("wake", Work::Wake { busy: false }),
+            ("busy-wake", Work::Wake { busy: true }),
         ];
         let is_long = |id| {
             let long = ["life-10M", "cross-cores", "cross-32", "late-1M"];
@@ -217,7 +221,8 @@ impl Work {
             Self::Idle => "1 M timers an hour away, nothing else.",
             Self::Zombie => "10 M one-hour timers, cancelled as soon as scheduled (2 M in a quick run).",
             Self::Shrink => "5 M one-hour timers, then all cancelled: memory at the peak and 3 s later.",
-            Self::Wake => "Due at once, while the owner sleeps for an hour: from the call to the handler.",
+            Self::Wake { busy: true } => "The same beside a busy loop on each core.",
+            Self::Wake { .. } => "Due at once, while the owner sleeps for an hour: from the call to the handler.",
         }
     }
 
@@ -257,7 +262,10 @@ impl Work {
             Self::Idle => "A million timers an hour away".to_owned(),
             Self::Zombie => "Ten million timers, each cancelled at once".to_owned(),
             Self::Shrink => "Five million timers, all cancelled".to_owned(),
-            Self::Wake => "Due at once, while the owner sleeps".to_owned(),
+            Self::Wake { busy: true } => {
+                "Due at once, while the owner sleeps, beside a busy loop on each core".to_owned()
+            }
+            Self::Wake { .. } => "Due at once, while the owner sleeps".to_owned(),
         }
     }
 
@@ -276,7 +284,7 @@ impl Work {
 
     /// Returns whether timers fire on the real clock.
     const fn fires(self) -> bool {
-        matches!(self, Self::Late { .. } | Self::Burst | Self::Wake)
+        matches!(self, Self::Late { .. } | Self::Burst | Self::Wake { .. })
     }
 
     /// Returns whether a peer takes part.
@@ -284,7 +292,8 @@ impl Work {
         use Peer::{
             AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, FixedTimer, Floor,
             Hashed, Heap, LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora,
-            Sleep, Timer, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes, Tokio, Tree,
+            Sleep, Timer, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes, TimerUnpinned,
+            Tokio, Tree,
         };
         let is_local = matches!(
             peer,
@@ -294,7 +303,10 @@ impl Work {
             peer,
             LocalTimer | EventLoopTimer | EventLoopRemote | Nexus | Bitwheel | Heap | Tree
         );
-        let is_special = matches!(peer, TimerSlack | TimerPriority | FixedTimer);
+        let is_special = matches!(
+            peer,
+            TimerSlack | TimerPriority | TimerUnpinned | FixedTimer
+        );
         let is_shared = matches!(peer, Tokio | Hashed) || !is_local && !is_of_loops && !is_special;
         let is_simple = matches!(peer, Timer | LockedWheel | Tokio | LockedTree);
         match self {
@@ -312,7 +324,10 @@ impl Work {
             }
             Self::Forms => matches!(peer, Timer),
             Self::Late { busy: true, .. } => {
-                matches!(peer, Timer | TimerPriority | Sleep | Tokio | LockedTree)
+                matches!(
+                    peer,
+                    Timer | TimerPriority | TimerUnpinned | Sleep | Tokio | LockedTree
+                )
             }
             Self::Late { tick_us: 1000, .. } => {
                 matches!(peer, Timer | Sleep | Tokio | Pingora | LockedTree)
@@ -321,7 +336,7 @@ impl Work {
             Self::Burst | Self::Shrink => is_simple,
             Self::Idle => is_simple || matches!(peer, Sleep | Pingora | AsyncIo),
             Self::Zombie => is_simple || matches!(peer, Pingora | AsyncIo),
-            Self::Wake => is_simple || matches!(peer, AsyncIo),
+            Self::Wake { .. } => is_simple || matches!(peer, TimerUnpinned | AsyncIo),
         }
     }
 }

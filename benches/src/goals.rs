@@ -37,7 +37,7 @@ fn goals() -> Vec<Goal> {
     use Peer::{
         EventLoopRemote, EventLoopTimer, FixedTimer, Floor, Heap, LocalTimer, LockedTree, LockedWheel, Netty,
         Nexus, Sleep, Timer, TimerClosures, TimerHandles, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes,
-        Tokio,
+        TimerUnpinned, Tokio,
     };
     let (pair, own_loop) = ("ns/pair", "EventLoopTimer <= 1.5 x LocalTimer");
     let (flat, late, fine) = ("memory flat (growth <= 5 %)", "late-100k", "late-100k-50us");
@@ -98,6 +98,7 @@ fn goals() -> Vec<Goal> {
         (BUSY, Timer, "early", AtMost(0.0), "0 early"),
         (BUSY, Timer, "p99 ms", Than(0.5, BUSY, Tokio, "p99 ms"), "beside busy loops: p99 <= 0.5 x tokio's"),
         (BUSY, TimerPriority, "p99 ms", AtMost(1.1), "with a priority: p99 <= 1.1 ticks"),
+        ("busy-wake", Timer, "p99 us", Than(1.3, "wake-busy", TimerUnpinned, "p99 us"), "p99 <= 1.3 x unpinned's"),
         ("wake", Timer, "p50 us", Than(1.3, "wake", LockedTree, "p50 us"), "p50 <= 1.3 x mutex + condvar"),
         ("idle-1M", Timer, "wake-ups/s", AtMost(0.0), "0 wake-ups/s"),
         ("idle-1M", Timer, "bytes/timer", AtMost(48.0), "<= 48 bytes per timer"),

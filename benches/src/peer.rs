@@ -32,6 +32,8 @@ pub enum Peer {
     TimerSlack,
     /// `tickwheel::Timer` whose workers have a round-robin priority.
     TimerPriority,
+    /// `tickwheel::Timer` whose workers are pinned to no core.
+    TimerUnpinned,
     /// `tickwheel::Sleep` on a tokio runtime without timers.
     Sleep,
     /// `tickwheel::LocalTimer` behind a mutex and a condition variable: what does lock-freedom buy?
@@ -86,6 +88,7 @@ impl Peer {
             Self::TimerTimes => "tickwheel Timer, submitter and times",
             Self::TimerSlack => "tickwheel Timer, slack",
             Self::TimerPriority => "tickwheel Timer, priority",
+            Self::TimerUnpinned => "tickwheel Timer, unpinned",
             Self::Sleep => "tickwheel sleep",
             Self::LockedWheel => "Mutex<LocalTimer> + condvar",
             Self::Nexus => "nexus-timer",

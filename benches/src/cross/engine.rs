@@ -4,7 +4,7 @@ use super::{CrossPeer, Pairs, Setup};
 use crate::book::Book;
 use crate::process::take_priority;
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Key, Submitter, Time, Timer, TimerHandle, TimerTask};
+use tickwheel::{Builder, Expired, Key, Pinning, Submitter, Time, Timer, TimerHandle, TimerTask};
 
 /// Returns the default settings, except for those that the figure asks for.
 pub(super) fn builder(setup: &Setup) -> Builder {
@@ -63,6 +63,27 @@ impl CrossPeer for PriorityPeer {
     fn start(setup: Setup) -> Self {
         let builder =
             builder(&setup).on_worker_start(|_| take_priority().expect("`is_built` has tried it"));
+        Self(Keys(typed(builder, setup.book)))
+    }
+
+    fn schedule(&self, delay: Duration, payload: u64) -> Key<u64> {
+        self.0.schedule(delay, payload)
+    }
+
+    fn cancel(&self, key: Key<u64>) {
+        self.0.cancel(key);
+    }
+}
+
+/// Typed payloads and plain keys, of an engine whose workers are pinned to no core.
+#[derive(Clone)]
+pub(super) struct UnpinnedPeer(EnginePeer);
+
+impl CrossPeer for UnpinnedPeer {
+    type Handle = Key<u64>;
+
+    fn start(setup: Setup) -> Self {
+        let builder = builder(&setup).pinning(Pinning::Off);
         Self(Keys(typed(builder, setup.book)))
     }
 

@@ -177,6 +177,7 @@ pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
         Peer::TimerTimes => measure_peer::<engine::SubmitterPeer<true>>,
         Peer::TimerSlack => measure_peer::<engine::SlackPeer>,
         Peer::TimerPriority => measure_peer::<engine::PriorityPeer>,
+        Peer::TimerUnpinned => measure_peer::<engine::UnpinnedPeer>,
         Peer::Hashed => measure_peer::<queued::Queued>,
         Peer::LockedWheel => measure_peer::<locked::LockedWheel>,
         Peer::LockedTree => measure_peer::<locked::LockedTree>,
@@ -234,7 +235,7 @@ fn measure_peer<P: CrossPeer>(work: Work, scale: Scale) -> Metrics {
             timed::late::<P>(scale.timers(timers), tick, busy, scale)
         }
         Work::Burst => timed::burst::<P>(scale),
-        Work::Wake => timed::wake::<P>(scale),
+        Work::Wake { busy } => timed::wake::<P>(busy, scale),
         Work::Idle => timed::idle::<P>(scale),
         Work::Zombie => timed::zombie::<P>(scale),
         Work::Shrink => timed::shrink::<P>(scale),
@@ -277,6 +278,7 @@ mod tests {
         keeps_the_rules::<engine::SubmitterPeer<false>>();
         keeps_the_rules::<engine::SubmitterPeer<true>>();
         keeps_the_rules::<engine::SlackPeer>();
+        keeps_the_rules::<engine::UnpinnedPeer>();
         if Peer::TimerPriority.is_built() {
             keeps_the_rules::<engine::PriorityPeer>();
         }

@@ -152,12 +152,13 @@ pub(super) fn burst<P: CrossPeer>(scale: Scale) -> Metrics {
     ]
 }
 
-/// Due at once, while the owner sleeps for an hour.
-pub(super) fn wake<P: CrossPeer>(scale: Scale) -> Metrics {
+/// Due at once, while the owner sleeps for an hour, beside busy loops if asked for.
+pub(super) fn wake<P: CrossPeer>(busy: bool, scale: Scale) -> Metrics {
     let wakes = scale.steps(1000);
     let setup = Setup::new(Book::new(0, wakes));
     let (book, peer) = (setup.book, P::start(setup));
     let hour = peer.schedule(HOUR, 0);
+    let _busy = busy.then(BusyLoops::start);
     for payload in 0..wakes as u64 {
         // Long enough that everybody has gone to sleep again, and not in step with any tick.
         std::thread::sleep(Duration::from_micros(1300 + payload % 7 * 100));
