@@ -4,13 +4,18 @@ use crate::contain;
 use crate::park::parker::Unparker;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lock::RwLock;
+use crate::sync::process;
+use crate::time::{MonotonicClock, Time};
 use std::sync::TryLockError;
 use std::task::Waker;
+use std::time::Duration;
 
 /// Wakes a shard's worker, and the task of its `DrivenShard`.
 #[derive(Default)]
 pub(crate) struct TurnWaker {
     worker: Unparker,
+    /// When the worker was woken last, in nanoseconds of the machine's clock. Not for models: a figure.
+    woken_at: process::AtomicU64,
     task: TaskWaker,
 }
 
@@ -22,7 +27,22 @@ impl TurnWaker {
 
     /// Wakes the worker, if it sleeps; calls no code of the user's.
     pub(super) fn wake_worker(&self) {
+        let now = MonotonicClock::new().now();
+        // ORDERING: Relaxed, also the load: a figure.
+        self.woken_at
+            .store(now.as_nanos(), process::Ordering::Relaxed);
         self.worker.wake();
+    }
+
+    /// Returns how long ago the worker was woken, if that was after `slept_from`, when its sleep began.
+    pub(super) fn woken_ago(&self, slept_from: Time) -> Option<Duration> {
+        let woken_at = Time::from_nanos(self.woken_at.load(process::Ordering::Relaxed));
+        let ago = || {
+            MonotonicClock::new()
+                .now()
+                .saturating_duration_since(woken_at)
+        };
+        (woken_at > slept_from).then(ago)
     }
 
     /// Wakes the worker and the task; returns whether that did not panic.

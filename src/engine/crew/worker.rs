@@ -7,8 +7,9 @@ use crate::engine::inner::{Berth, EngineOwner, Inner, ShardWorker};
 use crate::engine::pinning;
 use crate::park::parker::{ParkEnd, Parker};
 use crate::shard::PinState;
-use crate::time::Time;
+use crate::time::{MonotonicClock, Time};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs a worker's thread, but for what its handlers have left in thread-locals.
 pub(super) fn work<T: Send + 'static>(engine: Arc<EngineOwner<T>>, number: usize) {
@@ -54,8 +55,8 @@ fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWor
                 if std::mem::take(&mut has_left) {
                     pin(shard);
                 }
-                if let Some(until) = slept {
-                    note_lateness(engine, shard, until);
+                if let Some(slept) = slept {
+                    note_lateness(engine, shard, slept);
                 }
                 let next = step(engine, shard, engine.idle);
                 if !berth.standing.is_driven() {
@@ -70,8 +71,11 @@ fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWor
             Err(shard) => return Some(shard),
             Ok(Some(Next::Turn)) => {}
             Ok(Some(Next::Sleep { timeout, until })) => {
-                let end = parker.sleep(timeout);
-                overslept = (end == ParkEnd::Timeout).then_some(until);
+                let from = MonotonicClock::new().now();
+                overslept = match parker.sleep(timeout) {
+                    ParkEnd::Timeout => Some(Overslept::Since(until)),
+                    ParkEnd::Woken => berth.waker.woken_ago(from).map(Overslept::By),
+                };
             }
             Ok(Some(Next::End)) => return berth.take(),
             Ok(None) => {
@@ -101,12 +105,21 @@ fn pin<T>(shard: &ShardWorker<T>) {
     }
 }
 
-/// Notes how late a worker runs after a sleep that ended by itself and was over at `until`.
-fn note_lateness<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, until: Time) {
-    if inner.source.is_virtual() {
-        return;
-    }
-    let late = inner.source.now().saturating_duration_since(until);
+/// How late a worker runs after a sleep.
+enum Overslept {
+    /// The sleep ended by itself, and was over then by the engine's clock.
+    Since(Time),
+    /// The worker was woken so long ago by the machine's clock.
+    By(Duration),
+}
+
+/// Notes how late a worker runs after a sleep.
+fn note_lateness<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, slept: Overslept) {
+    let late = match slept {
+        Overslept::Since(_) if inner.source.is_virtual() => return,
+        Overslept::Since(until) => inner.source.now().saturating_duration_since(until),
+        Overslept::By(late) => late,
+    };
     if shard.starvation.record_lateness(late) {
         leave_core(shard);
     }

@@ -1,12 +1,17 @@
 //! A thread that a signal stops in the middle of a turn keeps its own shard and no other.
 
 use crate::support::setup::{ms, one_shard, rate, wait_until};
+use crate::support::system::pins_threads;
 use std::os::unix::thread::JoinHandleExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
-use tickwheel::{Drive, DrivenShard, Expired, Routing, Timer};
+use std::time::Duration;
+use tickwheel::{Builder, Drive, DrivenShard, Expired, PinState, Pinning, Routing, Timer};
 
+/// One test at a time stops threads.
+static ONE: Mutex<()> = Mutex::new(());
 /// A thread that is in the signal's handler does not return from it.
 static HELD: AtomicBool = AtomicBool::new(false);
 /// And it is in there.
@@ -22,6 +27,15 @@ extern "C" fn hold(_signal: libc::c_int) {
     IS_IN.store(false, Ordering::SeqCst);
 }
 
+/// Takes the signal for one test.
+fn take_signal() -> MutexGuard<'static, ()> {
+    let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // SAFETY: the handler calls nothing that a signal may not interrupt.
+    let before = unsafe { libc::signal(libc::SIGUSR1, hold as *const () as libc::sighandler_t) };
+    assert_ne!(before, libc::SIG_ERR);
+    one
+}
+
 /// Lets the thread go on, also if the test fails.
 struct Held;
 
@@ -32,11 +46,11 @@ impl Drop for Held {
 }
 
 /// Stops a thread wherever it is, for as long as `meanwhile` takes.
-fn stopped(thread: &std::thread::JoinHandle<()>, meanwhile: impl FnOnce()) {
+fn stopped(thread: libc::pthread_t, meanwhile: impl FnOnce()) {
     HELD.store(true, Ordering::SeqCst);
     let held = Held;
-    // SAFETY: the thread has not been joined.
-    let sent = unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) };
+    // SAFETY: the thread has not been joined, or is a worker that its engine has not.
+    let sent = unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
     assert_eq!(sent, 0);
     wait_until("the thread has stopped", || IS_IN.load(Ordering::SeqCst));
     meanwhile();
@@ -54,9 +68,7 @@ fn turn(mut shard: DrivenShard<u64>, done: &AtomicBool) {
 /// The stopped thread's turns are short, and begin and end with whatever shards have in common.
 #[test]
 fn a_thread_that_stops_in_a_turn_delays_no_other_shard() {
-    // SAFETY: the handler calls nothing that a signal may not interrupt.
-    let before = unsafe { libc::signal(libc::SIGUSR1, hold as *const () as libc::sighandler_t) };
-    assert_ne!(before, libc::SIG_ERR);
+    let _one = take_signal();
     let fired: Arc<[AtomicU64; 2]> = Arc::default();
     let count = Arc::clone(&fired);
     let timer: Timer<u64> = one_shard()
@@ -80,7 +92,7 @@ fn a_thread_that_stops_in_a_turn_delays_no_other_shard() {
         fired.iter().all(|it| it.load(Ordering::SeqCst) > 0)
     });
     for _ in 0..300 {
-        stopped(&turning[0], || {
+        stopped(turning[0].as_pthread_t(), || {
             let before = fired[1].load(Ordering::SeqCst);
             wait_until("the other shard fires", || {
                 fired[1].load(Ordering::SeqCst) >= before + 2
@@ -90,4 +102,36 @@ fn a_thread_that_stops_in_a_turn_delays_no_other_shard() {
     done.store(true, Ordering::SeqCst);
     turning.into_iter().for_each(|it| it.join().unwrap());
     assert_eq!(timer.stop().unwrap().len(), 2);
+}
+
+/// So it looks where the core of a worker runs another thread when the worker is woken.
+#[test]
+fn a_worker_that_runs_late_after_wakes_leaves_its_core() {
+    if !pins_threads() {
+        return;
+    }
+    let _one = take_signal();
+    let (tell, told) = channel();
+    let timer: Timer<u64> = Builder::new()
+        .shards(1)
+        .pinning(Pinning::Cores)
+        // SAFETY: asks for the calling thread.
+        .on_worker_start(move |_| tell.send(unsafe { libc::pthread_self() }).unwrap())
+        .build_with(|_: Expired<u64>| ())
+        .unwrap();
+    timer.start().unwrap();
+    let worker = told.recv().unwrap();
+    for round in 0..2 {
+        // It sleeps without an end.
+        std::thread::sleep(ms(5));
+        stopped(worker, || {
+            timer.schedule(Duration::ZERO, round).unwrap();
+            std::thread::sleep(ms(3));
+        });
+        wait_until("it has fired", || timer.stats().fired == round + 1);
+        timer.wait_idle();
+    }
+    let state = timer.stats().shards[0].pinning;
+    assert!(matches!(state, PinState::Widened(_)), "{state:?}");
+    timer.stop().unwrap();
 }
