@@ -63,6 +63,69 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
     assert_eq!((timer.pending(), timer.state()), (0, EngineState::Stopped));
     let again = timer.schedule(far, 1).unwrap_err();
     assert_eq!(*again.kind(), ScheduleErrorKind::Stopped);
+    assert_eq!(*failures.lock().unwrap(), 2, "each was told once");
+}
+
+/// It has turned well until then: only its end reads the clock.
+#[test]
+fn a_shard_that_fails_while_it_ends_says_why_once() {
+    for drive in DRIVES {
+        let (clock, (tell, told)) = (Breakable::default(), channel());
+        let builder = one_shard()
+            .drive(drive)
+            .clock(clock.clone())
+            .on_worker_failure(move |it| tell.send(it.message.clone()).unwrap());
+        let (timer, fired) = recording(builder);
+        arm(&timer, HOUR, 1);
+        timer.wait_idle();
+        clock.set_broken(true);
+        let rest = timer.shutdown(Shutdown::FireAll, secs(20)).unwrap();
+        assert_eq!((rest.len(), fired.len()), (1, 0), "{drive:?}");
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["the clock"]);
+        clock.set_broken(false);
+        let failure = timer.stats().shards.remove(0).failure;
+        assert_eq!(failure.as_deref(), Some("the clock"), "{drive:?}");
+    }
+}
+
+/// The clock is well again when the shard ends.
+#[test]
+fn a_shard_that_fails_in_its_turn_fires_nothing_at_its_end() {
+    for drive in DRIVES {
+        let (clock, (running, runs)) = (Hiccup::default(), channel());
+        let (let_go, gate) = channel::<()>();
+        let gate = Mutex::new(gate);
+        // It is read after the handler.
+        let builder = one_shard().on_slow_handler(HOUR, |_| ());
+        let timer = builder
+            .drive(drive)
+            .clock(clock.clone())
+            .build_with(move |expired: Expired<u64>| {
+                running.send(expired.payload).unwrap();
+                let _ = gate.lock().unwrap().recv();
+            })
+            .unwrap();
+        arm(&timer, Duration::ZERO, 0);
+        arm(&timer, HOUR, 1);
+        let rest = std::thread::scope(|scope| {
+            if drive == Drive::Manual {
+                scope.spawn(|| assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 0 })));
+            }
+            assert_eq!(runs.recv_timeout(secs(20)), Ok(0));
+            // It asks, and does not wait.
+            let asked = timer.shutdown(Shutdown::FireAll, Duration::ZERO);
+            assert_eq!(asked, Err(StopError::TimedOut { shards: 1 }));
+            clock.0.store(1, Ordering::SeqCst);
+            drop(let_go);
+            timer.shutdown(Shutdown::FireAll, secs(20)).unwrap()
+        });
+        let returned: Vec<_> = rest.iter().map(|it| it.payload).collect();
+        assert_eq!(
+            (returned, runs.try_iter().count()),
+            (vec![1], 0),
+            "{drive:?}"
+        );
+    }
 }
 
 #[test]
