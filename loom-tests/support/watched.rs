@@ -137,7 +137,10 @@ pub(crate) fn fence(order: Ordering) {
     if order == Ordering::SeqCst && STARTED.get() > 0 {
         touch_fences();
     }
-    bare::fence(order);
+    // A fence that is weakened to nothing.
+    if order != Ordering::Relaxed {
+        bare::fence(order);
+    }
 }
 
 /// Who has loaded an atomic. Made on demand: most atomics of a model are never loaded, and loom's stacks
