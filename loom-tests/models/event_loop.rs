@@ -195,6 +195,82 @@ fn a_remote_is_made_in_a_handler() {
     });
 }
 
+/// A loop that is alone moves a timer to earlier and to later, after a remote that has gone or none had moved it, and
+/// makes a remote, which moves it as well: it fires once, by the last deadline.
+#[test]
+fn a_remote_moves_what_the_loop_moved_alone_twice() {
+    for moved_before in [false, true] {
+        explore_loop(move |mut it| {
+            let key = it.timer.schedule(Time::ZERO, 4 * SOON, 7).unwrap();
+            if moved_before {
+                let before = it.spawn(move |remote| remote.reschedule(key, 5 * SOON).is_moved());
+                assert!(before.join().unwrap());
+            }
+            assert!(it.timer.reschedule(Time::ZERO, key, 2 * SOON).is_moved());
+            assert!(it.timer.reschedule(Time::ZERO, key, 3 * SOON).is_moved());
+            assert_eq!(it.timer.deadline(key), Some(Time::ZERO + 3 * SOON));
+            let moving = it.spawn(move |remote| remote.reschedule(key, SOON).is_moved());
+            let asleep = it.timer.poll_timeout(Time::ZERO);
+            assert!(moving.join().unwrap());
+            it.assert_woken(asleep, SOON);
+            let mut polled = |ticks| it.timer.poll(Time::ZERO + ticks * SOON, |_| ()).fired;
+            assert_eq!([1, 2, 3, 4, 5].map(&mut polled), [1, 0, 0, 0, 0]);
+        });
+    }
+}
+
+/// A remote pulls a timer in and goes. Its message is under way when the loop, which is alone then, moves the timer, and
+/// fires it in the next poll that it is due at.
+#[test]
+fn the_loop_moves_alone_what_a_remote_has_moved() {
+    for to in [1, 3, 6] {
+        explore_loop(move |mut it| {
+            let key = it.timer.schedule(Time::ZERO, 4 * SOON, 7).unwrap();
+            let moving = it.spawn(move |remote| remote.reschedule(key, 2 * SOON).is_moved());
+            assert!(it.timer.reschedule(Time::ZERO, key, to * SOON).is_moved());
+            assert!(moving.join().unwrap());
+            // The last of the two holds.
+            let due = it.timer.deadline(key).unwrap();
+            let mut polled = |time| it.timer.poll(time, |_| ()).fired;
+            assert_eq!(polled(due - Duration::from_millis(1)), 0, "early");
+            assert_eq!(polled(due), 1);
+            assert_eq!(polled(Time::ZERO + 9 * SOON), 0);
+        });
+    }
+}
+
+/// The handler of a timer that fired while its loop was alone makes a remote, which cancels and moves the timers that are
+/// due in the same poll.
+#[test]
+fn a_remote_is_made_between_two_fires() {
+    explore_loop(|mut it| {
+        let schedule = |timer: &mut EventLoopTimer<u64>, payload| {
+            timer.schedule(Time::ZERO, Duration::ZERO, payload).unwrap()
+        };
+        let Loop { timer, .. } = &mut it;
+        let [first, second] = [1, 2].map(|payload| schedule(timer, payload));
+        let mut cancelling = None;
+        let mut fired = Vec::new();
+        timer.poll_with(Time::ZERO, |timer, expired| {
+            fired.push(expired.payload);
+            if expired.key == first {
+                references::add();
+                let remote = timer.remote();
+                cancelling = Some(spawn(move || {
+                    assert!(!remote.cancel(first).is_won(), "it has fired");
+                    let payload = remote.cancel(second).into_payload();
+                    drop(remote);
+                    references::remove();
+                    payload
+                }));
+            }
+        });
+        let cancelled = cancelling.unwrap().join().unwrap();
+        assert_eq!(fired.get(1).copied().xor(cancelled), Some(2), "ends once");
+        assert_eq!(it.timer.pending(), 0);
+    });
+}
+
 /// The handler of a periodic timer makes a remote, which ends that timer during the call or after it.
 #[test]
 fn a_remote_is_made_during_a_periodic_call() {

@@ -58,20 +58,34 @@ impl<T> Table<T> {
         }
     }
 
-    /// Moves a timer to a later tick, where no other thread can reach the table, if it fires once and was only armed:
-    /// without an exchange. False says nothing.
+    /// Like [`move_to`](Self::move_to), for an owner, where no other thread can reach the table: without an exchange, if
+    /// the timer fires once and nothing holds it.
     #[inline]
-    pub(crate) fn move_later_alone(&self, index: u32, generation: u64, deadline: u64) -> bool {
+    pub(crate) fn move_alone(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        generation: u64,
+        deadline: u64,
+    ) -> Move {
         let Some(node) = self.nodes.get(index) else {
-            return false;
+            return Move::Gone;
         };
-        let is_later =
-            node.state.is_as_armed(generation) && deadline >= node.deadline.load().tick();
-        if is_later {
-            // The entry finds it when it comes due, and no message is under way.
-            node.deadline.set(deadline);
+        let Some(seen) = node.state.movable_alone(generation) else {
+            return self.move_any(cache, index, generation, deadline);
+        };
+        if !node.deadline.move_alone(deadline) {
+            return Move::Later;
         }
-        is_later
+        Move::Earlier {
+            mark: node.state.supersede_alone(seen),
+        }
+    }
+
+    /// Like [`move_to`](Self::move_to).
+    #[inline(never)] // out of the way of the usual case
+    fn move_any(&self, cache: &ThreadCache, index: u32, generation: u64, deadline: u64) -> Move {
+        self.move_to(cache, index, generation, deadline)
     }
 
     /// Decides, as the owner, what to insert for an entry that has just arrived with `mark` for `tick`: its tick and

@@ -217,6 +217,17 @@ impl DeadlineWord {
         }
     }
 
+    /// Replaces the deadline of a timer that fires once, where no other thread can reach the node; returns whether it is
+    /// earlier now. No exchange.
+    #[inline(always)]
+    pub(super) fn move_alone(&self, tick: u64) -> bool {
+        let (old, new) = (self.load(), stored(tick));
+        debug_assert!(!old.is_settled(), "it is settled only while it fires");
+        // ORDERING: Release: as in `set`. [P23] What makes another thread reach the node comes later.
+        self.0.store(new, Ordering::Release);
+        new < old.0
+    }
+
     /// Marks what the owner has seen as settled; false if a thread has moved the deadline since.
     pub(super) fn settle(&self, seen: Seen) -> bool {
         self.replace(seen, seen.0 | SETTLED)

@@ -202,8 +202,9 @@ impl<T> Table<T> {
         }
     }
 
-    /// Decides, as the owner, about an entry at `now`. `count` is called with true if a timer has fired that fires
-    /// once, and with false if the `Clone` of a periodic one's payload has panicked.
+    /// Decides, as the owner, about an entry at `now`. `is_alone`: no other thread can reach the table. `count` is called
+    /// with true if a timer has fired that fires once, and with false if the `Clone` of a periodic one's payload has
+    /// panicked.
     #[inline(always)] // as `Turns::next`
     pub(crate) fn due(
         &self,
@@ -211,12 +212,30 @@ impl<T> Table<T> {
         index: u32,
         mark: u32,
         now: u64,
+        is_alone: bool,
         count: impl FnOnce(bool),
     ) -> Fate<Fired<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
         };
         let mut seen = node.state.load();
+        let generation = seen.generation();
+        if is_alone && seen.is_current(mark) {
+            // The latest one, which no thread moves any more.
+            let deadline = node.deadline.load().tick();
+            if deadline <= now && node.state.end_alone(generation, Phase::Fired) {
+                count(true);
+                // SAFETY: as in `end`.
+                let payload = unsafe { node.take_single() };
+                cache.give(&self.depot, index);
+                return Fate::Fire(Fired {
+                    payload,
+                    key: self.key(index, generation),
+                    deadline,
+                    periodic: false,
+                });
+            }
+        }
         loop {
             if !seen.is_current(mark) {
                 return Fate::Drop;

@@ -7,7 +7,7 @@
 
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
-use super::producer::unpack;
+use super::producer::{OwnTimers, unpack};
 use crate::inbox::Reader;
 use crate::node::fired::Fired;
 use crate::node::moves::Move;
@@ -157,7 +157,12 @@ impl<T> Owner<T> {
             self.calling.is_none(),
             "a call is finished before the next one"
         );
-        let fired = self.turns.next(turn, &mut self.handle.of_owner())?;
+        // Asked for each timer: the handler of the last one may have made a remote.
+        let mut own = OwnTimers {
+            own: self.handle.of_owner(),
+            is_alone: self.is_alone(),
+        };
+        let fired = self.turns.next(turn, &mut own)?;
         if fired.periodic {
             self.calling = Some(fired.key.index());
         }
@@ -316,29 +321,36 @@ impl<T> Owner<T> {
             return false;
         }
         let own = self.handle.of_owner();
-        if self.is_alone() && own.move_later_alone(key, deadline) {
-            return true;
+        let moved = if self.is_alone() {
+            own.move_alone(key, deadline)
+        } else {
+            own.move_deadline(key, deadline)
+        };
+        if moved == Move::Gone {
+            return false;
         }
-        match own.move_deadline(key, deadline) {
-            Move::Gone => return false,
-            Move::Later | Move::Overtaken => {}
-            Move::Earlier { mark } => {
-                let index = key.index();
-                if let Some((deadline, mark)) = own.shard.table.arrive(index, mark, deadline) {
-                    self.insert(Entry {
-                        deadline,
-                        index,
-                        mark,
-                    });
-                    self.superseded += 1;
-                    if self.superseded % ZOMBIES_PER_LOOK == 0 {
-                        self.look_at_zombies();
-                    }
-                }
-            }
+        own.thread.moves.add(1);
+        if let Move::Earlier { mark } = moved {
+            self.insert_earlier(key.index(), mark, deadline);
         }
-        self.handle.of_owner().thread.moves.add(1);
         true
+    }
+
+    /// Inserts the entry of a timer that the owner has moved to an earlier tick.
+    #[inline(never)] // out of the way of moves to a later one
+    fn insert_earlier(&mut self, index: u32, mark: u32, deadline: u64) {
+        let Some((deadline, mark)) = self.handle.table.arrive(index, mark, deadline) else {
+            return;
+        };
+        self.insert(Entry {
+            deadline,
+            index,
+            mark,
+        });
+        self.superseded += 1;
+        if self.superseded % ZOMBIES_PER_LOOK == 0 {
+            self.look_at_zombies();
+        }
     }
 
     /// Returns whether no other thread can reach the shard, whatever it did before.

@@ -211,20 +211,6 @@ impl<T> Producer<'_, T> {
         )
     }
 
-    /// Moves a deadline to a later tick, for an owner that is alone, if the timer was only armed; false says nothing.
-    #[inline]
-    pub(super) fn move_later_alone(self, key: Key<T>, deadline: u64) -> bool {
-        let Self { shard, thread } = self;
-        let generation = shard.table.generation(key);
-        let moved = shard
-            .table
-            .move_later_alone(key.index(), generation, deadline);
-        if moved {
-            thread.moves.add(1);
-        }
-        moved
-    }
-
     /// Cancels the timer that `key` names: its payload, if the caller won.
     #[inline]
     pub(crate) fn cancel(self, key: Key<T>) -> Option<T> {
@@ -312,6 +298,16 @@ impl<T> Producer<'_, T> {
         shard
             .table
             .move_to(&thread.cache, key.index(), generation, deadline)
+    }
+
+    /// Like [`move_deadline`](Self::move_deadline), for an owner that is alone.
+    #[inline]
+    pub(super) fn move_alone(self, key: Key<T>, deadline: u64) -> Move {
+        let Self { shard, thread } = self;
+        let generation = shard.table.generation(key);
+        shard
+            .table
+            .move_alone(&thread.cache, key.index(), generation, deadline)
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
@@ -445,16 +441,41 @@ impl<T> Records for Producer<'_, T> {
     }
 }
 
-impl<T> TimerStore for Producer<'_, T> {
+/// The timers of a shard for a step of its owner's turn.
+pub(super) struct OwnTimers<'a, T> {
+    pub(super) own: Producer<'a, T>,
+    /// No other thread can reach the shard before the step is over.
+    pub(super) is_alone: bool,
+}
+
+impl<T> Records for OwnTimers<'_, T> {
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.own.is_live(entry)
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: &Entry) {
+        self.own.prefetch(entry);
+    }
+
+    fn pending(&self) -> u64 {
+        self.own.pending()
+    }
+}
+
+impl<T> TimerStore for OwnTimers<'_, T> {
     type Fired = Fired<T>;
 
     #[inline(always)] // as `Turns::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
-        let Self { shard, thread } = *self;
-        shard.current.begin(pack(entry.index, entry.mark));
+        let Self { own, is_alone } = *self;
+        let Producer { shard, thread } = own;
+        let Entry { index, mark, .. } = entry;
+        shard.current.begin(pack(index, mark));
         shard
             .table
-            .due(&thread.cache, entry.index, entry.mark, now, |fired| {
+            .due(&thread.cache, index, mark, now, is_alone, |fired| {
                 if fired {
                     // The permit is back before the handler runs, so that it can schedule at the limit.
                     shard.release_permit();

@@ -136,22 +136,38 @@ impl StateWord {
         self.load() == armed && self.step(armed, armed.in_phase(phase)).is_ok()
     }
 
-    /// Like [`end_as_armed`](Self::end_as_armed), where no other thread can reach the node: without an exchange.
+    /// Tries to end the timer that `generation` names without an exchange, where no other thread can reach the node:
+    /// if it fires once and nothing holds it. Then the caller has it as after [`Ending::Sole`]. False says nothing.
     #[inline(always)]
     pub(crate) fn end_alone(&self, generation: u64, phase: Phase) -> bool {
-        let armed = State::unarmed(generation).in_phase(Phase::Pending);
-        let found = self.load() == armed;
-        if found {
-            // ORDERING: Relaxed: what makes another thread reach the node comes later, and orders it.
-            self.0.store(armed.in_phase(phase).0, Ordering::Relaxed);
+        let is_bare = self.load().is_bare(generation);
+        if is_bare {
+            // Of an ended timer nobody asks whether it was moved.
+            self.store_alone(State::unarmed(generation).in_phase(phase));
         }
-        found
+        is_bare
     }
 
-    /// Returns whether the timer that `generation` names fires once and has been neither moved by an exchange nor held.
+    /// Returns the state of the timer that `generation` names, if its owner may move it without an exchange, where no
+    /// other thread can reach the node: its entry lies at its deadline or earlier, whoever has moved it before.
     #[inline(always)]
-    pub(crate) fn is_as_armed(&self, generation: u64) -> bool {
-        self.load() == State::unarmed(generation).in_phase(Phase::Pending)
+    pub(crate) fn movable_alone(&self, generation: u64) -> Option<State> {
+        let seen = self.load();
+        seen.is_bare_and_inserted(generation).then_some(seen)
+    }
+
+    /// Turns the inserted entry of such a timer into a zombie; returns the mark of the entry to insert.
+    #[inline(always)]
+    pub(crate) fn supersede_alone(&self, seen: State) -> u32 {
+        let marked = seen.with_new_mark();
+        self.store_alone(marked);
+        marked.mark()
+    }
+
+    #[inline(always)]
+    fn store_alone(&self, state: State) {
+        // ORDERING: Relaxed: what makes another thread reach the node comes later, and orders it.
+        self.0.store(state.0, Ordering::Relaxed);
     }
 
     /// Cancels the timer of a `TimerHandle`, whose own hold keeps the node.

@@ -217,6 +217,29 @@ fn a_timer_that_is_moved_earlier_fires_without_memory() {
     }
 }
 
+/// Its entry lies behind its deadline then, which a loop that is alone must find out.
+#[test]
+fn a_timer_whose_move_found_no_memory_fires_where_its_loop_moves_it_alone() {
+    if in_a_process_of_its_own(
+        a_timer_whose_move_found_no_memory_fires_where_its_loop_moves_it_alone,
+        &[],
+    ) {
+        return;
+    }
+    call_for_the_first_time();
+    let settings = Settings::new().clock(ManualClock::new());
+    let mut timer = settings.build_with_waker(|| ()).unwrap();
+    let remote = timer.remote();
+    // They fill the remote's first block.
+    let keys: Vec<_> = (0..8).map(|n| remote.schedule(HOUR, n).unwrap()).collect();
+    assert_eq!(timer.poll(Time::ZERO, |_| ()).fired, 0);
+    let moved = refusing_from(1, || remote.reschedule(keys[0], ms(10)).is_moved());
+    drop(remote);
+    assert!(moved && timer.reschedule(Time::ZERO, keys[0], ms(20)).is_moved());
+    assert_eq!(timer.poll(at(10), |_| ()).fired, 0);
+    assert_eq!(timer.poll(at(20), |_| ()).fired, 1);
+}
+
 /// What a handler moves to now waits for the next turn, in a list of its own.
 #[test]
 fn a_handler_moves_a_timer_to_now_without_memory() {
