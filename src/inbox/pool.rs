@@ -35,7 +35,7 @@ impl Pool {
         // ORDERING: Relaxed, also in what follows: hints where to try.
         let top = self.top.load(Ordering::Relaxed);
         (1..=PLACES).find_map(|back| {
-            let at = top.wrapping_sub(back) % PLACES;
+            let at = (top + PLACES - back) % PLACES;
             let place = &self.places[at];
             if place.load(Ordering::Relaxed).is_null() {
                 return None;
@@ -61,7 +61,7 @@ impl Pool {
         // ORDERING: Relaxed: a hint, as in `take`.
         let top = self.top.load(Ordering::Relaxed);
         let found = (0..PLACES).any(|step| {
-            let at = top.wrapping_add(step) % PLACES;
+            let at = (top + step) % PLACES;
             let place = &self.places[at];
             // ORDERING: Relaxed load and failure, and the store of the hint: as in `take`. Release pairs with the
             // Acquire there: what was done to the block comes before its next use. [P17]
@@ -96,5 +96,22 @@ mod tests {
         let blocks = (0..=PLACES).filter_map(|_| InboxBlock::new(1));
         assert_eq!(blocks.filter_map(|block| pool.put(block)).count(), 1);
         assert_eq!(std::iter::from_fn(|| pool.take()).count(), PLACES);
+    }
+
+    #[test]
+    fn it_looks_at_all_places_from_any_hint() {
+        for hint in 0..=PLACES {
+            let pool = Pool::new();
+            let blocks = (0..PLACES).filter_map(|_| InboxBlock::new(1));
+            assert!(blocks.into_iter().all(|block| pool.put(block).is_none()));
+            // ORDERING: Relaxed: one thread.
+            pool.top.store(hint, Ordering::Relaxed);
+            let taken = std::iter::from_fn(|| {
+                let block = pool.take();
+                pool.top.store(hint, Ordering::Relaxed);
+                block
+            });
+            assert_eq!(taken.count(), PLACES, "{hint}");
+        }
     }
 }
