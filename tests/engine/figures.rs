@@ -81,10 +81,10 @@ fn zombies() -> Vec<Row> {
         }
         timer
     };
-    let (few, many) = (cancelled(10, 4), cancelled(60_000, 60_000));
+    let (few, many) = (cancelled(10, 4), cancelled(200_000, 200_000));
     many.turn().unwrap();
     let left = shard(&many);
-    let gone = 60_000 - left.entries;
+    let gone = 200_000 - left.entries;
     vec![
         ("zombies", 4..=4, shard(&few).zombies),
         ("zombies that are left", 0..=ZOMBIE_CONSTANT, left.zombies),
