@@ -307,6 +307,9 @@ impl<T> Nodes<T> {
     /// Makes room for so many more nodes, if there is memory for it.
     pub(super) fn reserve(&mut self, more: usize) {
         let before = self.capacity();
+        if before.saturating_sub(self.len()) >= more {
+            return;
+        }
         // Room for nodes or for states alone would be of no use. That for the states is given back with this list.
         let mut states = Vec::new();
         let fitting = (self.len() + more).max(self.states.capacity());
