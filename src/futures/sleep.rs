@@ -16,7 +16,7 @@ use std::time::Instant;
 /// `Sync`.
 ///
 /// * The deadline counts from the making. The timer is armed at the first poll: a future that is dropped before that
-///   costs none, nor does one whose delay is zero, or whose point in time has passed by then. The clock is read once.
+///   costs none, nor does one whose delay is zero, or whose point in time has passed by then.
 /// * Dropping the future cancels its timer: one compare-and-swap. So does [`reset`](Self::reset), if it must; pushing
 ///   the deadline out writes two words, and tells the worker nothing.
 /// * A poll with the waker of the poll before reads two words. Another waker takes its place in the timer.

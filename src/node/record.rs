@@ -120,7 +120,7 @@ const NEVER: u64 = SETTLED - 1;
 /// matter where a mover stops: the value here is always a complete deadline. The node is kept
 /// meanwhile (`MOVERS`), so that a slow exchange cannot meet the node's next timer.
 ///
-/// The owner's own move to a later tick takes three exchanges as well; the two on the state word keep the node.
+/// Beside other threads the owner's own move takes three exchanges as well; the two on the state word keep the node.
 /// Without them, by an exchange here and a second look at the state, it may meet the node's next timer: the owner
 /// reads the state and the deadline 10; another thread cancels the timer and arms the next one in the node for 10;
 /// the owner's exchange makes that 20, until the second look takes it back. No timer fires late by it, because only

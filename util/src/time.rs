@@ -128,7 +128,7 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// Returns when it is ready.
+    /// Returns when it is ready; if that lies before the process's first use of a timer, the time of that use.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.sleep.instant_of(self.sleep.deadline())
