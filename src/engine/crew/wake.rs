@@ -36,13 +36,16 @@ impl TurnWaker {
 
     /// Returns how long ago the worker was woken, if that was after `slept_from`, when its sleep began.
     pub(super) fn woken_ago(&self, slept_from: Time) -> Option<Duration> {
+        // ORDERING: Relaxed: as in `wake_worker`.
         let woken_at = Time::from_nanos(self.woken_at.load(process::Ordering::Relaxed));
-        let ago = || {
+        if woken_at <= slept_from {
+            return None;
+        }
+        Some(
             MonotonicClock::new()
                 .now()
-                .saturating_duration_since(woken_at)
-        };
-        (woken_at > slept_from).then(ago)
+                .saturating_duration_since(woken_at),
+        )
     }
 
     /// Wakes the worker and the task; returns whether that did not panic.
