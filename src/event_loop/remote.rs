@@ -117,9 +117,6 @@ impl<T: Send + 'static> Remote<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        if !self.shard.owns(key) {
-            return Cancel::Gone;
-        }
         let cancelled = self.shard.with_producer(|producer| producer.cancel(key));
         Cancel::from_payload(cancelled)
     }
@@ -144,7 +141,7 @@ impl<T: Send + 'static> Remote<T> {
     pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
         let tick = self.deadline_now(when.into()).tick;
         let moved = |producer: Producer<'_, T>| producer.move_to(key, tick);
-        Reschedule::from_moved(self.shard.owns(key) && self.shard.with_producer(moved))
+        Reschedule::from_moved(self.shard.with_producer(moved))
     }
 
     /// Returns whether the timer that `key` names has not ended.

@@ -9,7 +9,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
 use crate::turn::Fate;
-use crate::types::Key;
+use crate::types::{Key, KeyMask};
 
 /// A freshly armed timer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,9 +23,8 @@ pub(crate) struct Armed {
 pub(crate) struct Table<T> {
     pub(super) nodes: Segments<Node<T>>,
     pub(super) depot: Depot,
-    shard: u16,
     /// Mixed into the generations of keys, so that another table's keys are stale here.
-    seed: u64,
+    keys: KeyMask,
     /// Whether a periodic timer was ever armed: then even a table of plain numbers has something to free.
     pub(super) periodic: AtomicBool,
 }
@@ -48,8 +47,7 @@ impl<T> Table<T> {
         Self {
             nodes: Segments::new(),
             depot: Depot::new(limit),
-            shard,
-            seed: generation_seed(),
+            keys: KeyMask::new(shard, generation_seed()),
             periodic: AtomicBool::new(false),
         }
     }
@@ -57,13 +55,13 @@ impl<T> Table<T> {
     /// Returns the name of one of this table's timers.
     #[inline]
     pub(crate) const fn key(&self, index: u32, generation: u64) -> Key<T> {
-        Key::new(self.shard, index, generation ^ self.seed)
+        self.keys.key(index, generation)
     }
 
     /// Returns the generation that a key names.
     #[inline]
     pub(crate) const fn generation(&self, key: Key<T>) -> u64 {
-        key.generation() ^ self.seed
+        self.keys.generation(key)
     }
 
     /// Arms a node; gives the payload back if the table is full or there is no memory for it to grow. `count` is called

@@ -95,12 +95,6 @@ impl<T> ShardHandle<T> {
         self.wake_state.is_fenced()
     }
 
-    /// Returns whether a key can be one of this shard's. The engine looks keys up by their shard and need not ask.
-    #[inline]
-    pub(crate) fn owns(&self, key: Key<T>) -> bool {
-        key.shard() == usize::from(self.id)
-    }
-
     /// Returns the part of the thread that holds `slot`; `None` if there is no memory for it.
     #[inline]
     pub(super) fn thread(&self, slot: u32) -> Option<&ThreadState> {
@@ -141,16 +135,14 @@ impl<T> ShardHandle<T> {
 
     /// Returns the deadline of the timer that a key names, if it has not ended.
     pub(crate) fn deadline_of(&self, key: Key<T>) -> Option<u64> {
-        let tick = self
-            .table
-            .deadline_of(key.index(), self.table.generation(key));
-        tick.filter(|_| self.owns(key))
+        self.table
+            .deadline_of(key.index(), self.table.generation(key))
     }
 
     /// Returns what the owner is at, if that may be the handler of the timer that a key names; another answer later is
     /// about another entry. Of a timer that has not ended it says nothing about what is to come.
     pub(crate) fn call_under_way(&self, key: Key<T>) -> Option<u64> {
-        self.current.at(key.index()).filter(|_| self.owns(key))
+        self.current.at(key.index())
     }
 
     /// Returns whether the calling thread takes a turn of this shard: its handlers may be what asks.

@@ -281,9 +281,6 @@ impl<T> Owner<T> {
     /// Cancels a timer of this shard, whichever thread scheduled it.
     #[inline]
     pub(crate) fn cancel(&mut self, key: Key<T>) -> Option<T> {
-        if !self.handle.owns(key) {
-            return None;
-        }
         let own = self.handle.of_owner();
         let payload = if self.is_alone() {
             own.end_alone(key)?
@@ -317,9 +314,6 @@ impl<T> Owner<T> {
     /// Moves the deadline of a timer of this shard; whether it was pending.
     #[inline]
     pub(crate) fn move_to(&mut self, key: Key<T>, deadline: u64) -> bool {
-        if !self.handle.owns(key) {
-            return false;
-        }
         let own = self.handle.of_owner();
         let moved = if self.is_alone() {
             own.move_alone(key, deadline)

@@ -124,11 +124,41 @@ const fn never_used() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
+/// A table's shard and seed, in one word as they lie in a key: a key of this table is one exclusive or away from the
+/// generation in its place.
+#[cfg(feature = "threads")]
+#[derive(Clone, Copy)]
+pub(crate) struct KeyMask(u64);
+
+#[cfg(feature = "threads")]
+impl KeyMask {
+    pub(crate) const fn new(shard: u16, seed: u64) -> Self {
+        Self(seed << SHARD_BITS | shard as u64)
+    }
+
+    /// Returns the name of one of the table's timers.
+    #[inline]
+    pub(crate) const fn key<T>(self, index: u32, generation: u64) -> Key<T> {
+        Key::of_word(generation << SHARD_BITS ^ self.0, index)
+    }
+
+    /// Returns the generation that a key names.
+    #[inline]
+    pub(crate) const fn generation<T>(self, key: Key<T>) -> u64 {
+        (key.raw.packed ^ self.0) >> SHARD_BITS
+    }
+}
+
 impl<T> Key<T> {
     #[inline]
     pub(crate) const fn new(shard: u16, index: u32, generation: u64) -> Self {
-        debug_assert!(generation < 1 << GENERATION_BITS && index < u32::MAX);
-        let packed = generation << SHARD_BITS | shard as u64;
+        debug_assert!(generation < 1 << GENERATION_BITS);
+        Self::of_word(generation << SHARD_BITS | shard as u64, index)
+    }
+
+    #[inline]
+    const fn of_word(packed: u64, index: u32) -> Self {
+        debug_assert!(index < u32::MAX);
         let inverted = match NonZeroU32::new(!index) {
             Some(inverted) => inverted,
             None => never_used(),

@@ -29,6 +29,8 @@ pub(crate) use error::Scheduled;
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
 pub use expired::{Expired, Unfired};
 pub(crate) use key::GENERATION_BITS;
+#[cfg(feature = "threads")]
+pub(crate) use key::KeyMask;
 pub use key::{Key, RawKey};
 pub use recurring::Recurring;
 #[cfg(feature = "std")]
