@@ -49,8 +49,9 @@ pub(crate) const fn index_of(place: u32) -> u32 {
 const _: () = assert!(MAX_SLOTS + (1 << BASE_BITS) <= 1 << u32::BITS);
 
 /// Entries of the table of segments: one for each length of a place in binary digits, so that a place leads to its
-/// segment without a subtraction or a check. The first ones stay null, because no place is so short.
-const LENGTHS: usize = bounded(u32::BITS as usize, SEGMENTS + BASE_BITS as usize);
+/// segment without a subtraction or a check. The first ones stay null, because no place is so short, and so does the
+/// last one, which is for numbers beyond the last slot.
+const LENGTHS: usize = bounded(u32::BITS as usize + 1, SEGMENTS + BASE_BITS as usize);
 
 /// See the module.
 pub(crate) struct Segments<T> {
@@ -90,7 +91,7 @@ fn origin_of<T>(first: NonNull<T>, segment: usize) -> *mut T {
 
 /// Returns the slot at a place of the segment that has this origin.
 #[inline]
-const fn slot_at<T>(origin: *mut T, place: u32) -> *mut T {
+const fn slot_at<T>(origin: *mut T, place: u64) -> *mut T {
     origin.wrapping_byte_sub(1).wrapping_add(place as usize)
 }
 
@@ -114,9 +115,9 @@ impl<T: Zeroable> Segments<T> {
     /// Returns the address of a slot, if its segment exists.
     #[inline]
     fn find(&self, index: u32) -> Option<NonNull<T>> {
-        // Beyond the last slot the place wraps around, to one that is too short for any segment.
-        let place = index.wrapping_add(1 << BASE_BITS);
-        let origin = self.origins.get((place | 1).ilog2() as usize)?;
+        // In 64 bits, of which it needs 33 at most.
+        let place = u64::from(index) + (1 << BASE_BITS);
+        let origin = self.origins.get(place.ilog2() as usize)?;
         // ORDERING: Acquire pairs with the Release in `install`: the segment's contents are initialised. [P4]
         let origin = origin.load(Ordering::Acquire);
         // SAFETY: the segment has the slots of all places of this length, and none of them lies at address 0.
@@ -151,7 +152,7 @@ impl<T: Zeroable> Segments<T> {
     fn grow(&self, index: u32) -> Option<&T> {
         let origin = self.install(locate(index).0)?;
         // SAFETY: as in `get`.
-        Some(unsafe { &*slot_at(origin, place_of(index)) })
+        Some(unsafe { &*slot_at(origin, place_of(index).into()) })
     }
 
     /// Allocates a segment and returns its origin; the second of two threads takes the first one's.
@@ -250,7 +251,7 @@ impl<T> Drop for Segments<T> {
             let origin = self.origins[k + BASE_BITS as usize].load(Ordering::Relaxed);
             if !origin.is_null() {
                 // SAFETY: the segment begins at the place with as many places before it as there are slots in it.
-                let first = unsafe { NonNull::new_unchecked(slot_at(origin, len as u32)) };
+                let first = unsafe { NonNull::new_unchecked(slot_at(origin, len as u64)) };
                 // SAFETY: the segment came from `allocate` with this length; no borrow of `self` is left.
                 unsafe { release(first, len) };
             }
