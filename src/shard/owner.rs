@@ -531,19 +531,33 @@ impl<T> Owner<T> {
             index,
             mark,
         };
-        if !self.turns.insert(entry, &self.handle.of_owner()) {
+        if !self.try_insert(entry) {
             // `None` if another thread has ended the timer, which can only have guessed its key.
-            if let Some(payload) = self.handle.of_owner().take_back(armed, false) {
+            if let Some(payload) = self.handle.of_owner().take_back(index, generation, false) {
                 return Err(ScheduleError::no_memory(payload));
             }
         }
         Ok(key)
     }
 
+    /// Inserts an entry; false if there is no memory.
+    #[inline(always)]
+    fn try_insert(&mut self, entry: Entry) -> bool {
+        self.turns.append(entry) || self.insert_aside(entry.deadline, entry.index, entry.mark)
+    }
+
+    /// Inserts an entry that the log's newest block does not take. Apart, so that the way to the nodes is put together
+    /// only here.
+    #[inline(never)]
+    fn insert_aside(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
+        let nodes = self.handle.of_owner();
+        self.turns.insert_aside(deadline, index, mark, &nodes)
+    }
+
     /// Inserts an entry whose timer was accepted long ago; ends the process if there is no memory.
     #[inline(always)]
     pub(super) fn insert(&mut self, entry: Entry) {
-        if !self.turns.insert(entry, &self.handle.of_owner()) {
+        if !self.try_insert(entry) {
             no_memory();
         }
     }

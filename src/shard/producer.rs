@@ -116,7 +116,7 @@ impl<T> Producer<'_, T> {
         if self.send(deadline, armed.index, armed.mark) {
             None
         } else {
-            self.take_back(armed, held)
+            self.take_back(armed.index, armed.generation, held)
         }
     }
 
@@ -168,11 +168,8 @@ impl<T> Producer<'_, T> {
 
     /// Takes the timer's payload back, because the shard is closed, unless `stop` has returned it already.
     #[cold]
-    pub(super) fn take_back(self, armed: Armed, held: bool) -> Option<T> {
+    pub(super) fn take_back(self, index: u32, generation: u64, held: bool) -> Option<T> {
         let Self { shard, thread } = self;
-        let Armed {
-            index, generation, ..
-        } = armed;
         let payload = if held {
             let payload = shard.table.cancel_held(&thread.cache, index)?;
             shard.table.release(&thread.cache, index);

@@ -176,17 +176,23 @@ impl Turns {
     #[inline(always)]
     #[must_use]
     pub(crate) fn insert(&mut self, entry: Entry, records: &impl Records) -> bool {
-        if self.wheel.log.admits(entry.deadline) && self.wheel.log.push(entry) {
-            return true;
-        }
-        self.insert_aside(entry.deadline, entry.index, entry.mark, records)
+        self.append(entry) || self.insert_aside(entry.deadline, entry.index, entry.mark, records)
+    }
+
+    /// Does the usual case of [`insert`](Self::insert): the entry goes to the log's newest block. False if the other
+    /// one, [`insert_aside`](Self::insert_aside), is to insert it.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn append(&mut self, entry: Entry) -> bool {
+        self.wheel.log.admits(entry.deadline) && self.wheel.log.push(entry)
     }
 
     /// Inserts an entry that is due soon, or that finds the log's newest block full. Apart, and in three words, so that
     /// the entry of the usual case stays in registers: what one case passes by reference lies in memory for all of
     /// them.
     #[inline(never)]
-    fn insert_aside(
+    #[must_use]
+    pub(crate) fn insert_aside(
         &mut self,
         deadline: u64,
         index: u32,
