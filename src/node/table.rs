@@ -157,7 +157,9 @@ impl<T> Table<T> {
         phase: Phase,
     ) -> Option<T> {
         let node = self.nodes.get(index)?;
-        if node.state.end_alone(generation, phase) {
+        let seen = node.state.load();
+        if seen.is_bare(generation) {
+            node.state.end_alone(seen, phase);
             // SAFETY: as in `end`.
             let payload = unsafe { node.take_single() };
             cache.give(&self.depot, index);
@@ -221,7 +223,8 @@ impl<T> Table<T> {
         if is_alone && seen.is_current(mark) {
             // The latest one, which no thread moves any more.
             let deadline = node.deadline.load().tick();
-            if deadline <= now && node.state.end_alone(generation, Phase::Fired) {
+            if deadline <= now && seen.is_bare(generation) {
+                node.state.end_alone(seen, Phase::Fired);
                 count(true);
                 // SAFETY: as in `end`.
                 let payload = unsafe { node.take_single() };

@@ -212,7 +212,7 @@ impl State {
     /// Returns whether the timer that `generation` names lives, fires once, and nothing holds its node. It may have been
     /// moved.
     #[inline]
-    pub(super) const fn is_bare(self, generation: u64) -> bool {
+    pub(crate) const fn is_bare(self, generation: u64) -> bool {
         self.is_as_armed_but(generation, HINT_MASK | MOVED | PULLED)
     }
 
@@ -225,8 +225,7 @@ impl State {
     /// Returns whether the state is the one in which `generation` was armed to fire once, but for `changed`.
     #[inline]
     const fn is_as_armed_but(self, generation: u64, changed: u64) -> bool {
-        let armed = Self::unarmed(generation).in_phase(Phase::Pending);
-        (self.0 ^ armed.0) & !changed == 0
+        (self.0 ^ Self::unarmed(generation).0) & !changed == Phase::Pending as u64
     }
 
     /// Returns the state with one more thread that moves the timer.

@@ -136,16 +136,12 @@ impl StateWord {
         self.load() == armed && self.step(armed, armed.in_phase(phase)).is_ok()
     }
 
-    /// Tries to end the timer that `generation` names without an exchange, where no other thread can reach the node:
-    /// if it fires once and nothing holds it. Then the caller has it as after [`Ending::Sole`]. False says nothing.
+    /// Ends a timer without an exchange, where no other thread can reach the node: it was seen in a [bare](State::is_bare)
+    /// state. Then the caller has it as after [`Ending::Sole`].
     #[inline(always)]
-    pub(crate) fn end_alone(&self, generation: u64, phase: Phase) -> bool {
-        let is_bare = self.load().is_bare(generation);
-        if is_bare {
-            // Of an ended timer nobody asks whether it was moved.
-            self.store_alone(State::unarmed(generation).in_phase(phase));
-        }
-        is_bare
+    pub(crate) fn end_alone(&self, seen: State, phase: Phase) {
+        // Of an ended timer nobody asks whether it was moved.
+        self.store_alone(seen.in_phase(phase));
     }
 
     /// Returns the state of the timer that `generation` names, if its owner may move it without an exchange, where no
