@@ -18,15 +18,28 @@ impl Deadline {
     #[inline(always)]
     pub(crate) fn after(rate: &TickRate, start: Time, delay: Duration, grid: Grid) -> Self {
         if grid == Grid::EXACT {
-            return Self {
-                nominal: start.saturating_add(delay),
-                tick: rate.deadline(start, delay),
+            return match start.later_by(delay) {
+                Some(nominal) => Self {
+                    nominal,
+                    tick: rate.deadline_at(nominal),
+                },
+                None => Self::apart(rate, start, delay),
             };
         }
         let nominal = grid.round_up(start.saturating_add(delay));
         Self {
             nominal,
             tick: rate.deadline_at(nominal),
+        }
+    }
+
+    /// Returns the deadline of a delay that is zero or long.
+    #[cold]
+    #[inline(never)]
+    fn apart(rate: &TickRate, start: Time, delay: Duration) -> Self {
+        Self {
+            nominal: start.saturating_add(delay),
+            tick: rate.deadline(start, delay),
         }
     }
 }
@@ -106,6 +119,35 @@ mod tests {
             deadline(Time::ZERO, instant),
             deadline(Time::ZERO, Time::from(instant))
         );
+    }
+
+    #[test]
+    fn a_delay_of_any_length_leads_to_the_sum() {
+        let long = Duration::from_secs(1 << 30);
+        let ns = Duration::from_nanos(1);
+        let delays = [
+            Duration::ZERO,
+            ns,
+            ms(5),
+            long - ns,
+            long,
+            4 * long,
+            Duration::MAX,
+        ];
+        let far = Time::MAX - ns;
+        for start in [
+            Time::ZERO,
+            Time::ZERO + ms(7),
+            far - long,
+            far - ms(5),
+            far,
+            Time::MAX,
+        ] {
+            for delay in delays {
+                let expected = (start.saturating_add(delay), RATE.deadline(start, delay));
+                assert_eq!(deadline(start, delay), expected, "{start} and {delay:?}");
+            }
+        }
     }
 
     #[test]

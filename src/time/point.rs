@@ -84,6 +84,18 @@ impl Time {
         Self(self.0.saturating_add(saturating_ns(duration)))
     }
 
+    /// Returns the time that is `delay` later, if the delay is shorter than 34 years and not zero and the sum is on the
+    /// scale: then one comparison tells all that the sum must be asked.
+    #[inline(always)]
+    pub(crate) const fn later_by(self, delay: Duration) -> Option<Self> {
+        if delay.as_secs() >= 1 << 30 {
+            return None;
+        }
+        let ns = delay.as_secs() * NANOS_PER_SECOND + delay.subsec_nanos() as u64;
+        let later = Self(self.0.wrapping_add(ns));
+        if later.0 > self.0 { Some(later) } else { None }
+    }
+
     /// Returns this time less `duration`, or [`Time::ZERO`] where the difference leaves the scale.
     #[inline]
     #[must_use]
