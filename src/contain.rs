@@ -16,23 +16,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 const NESTED: usize = 4;
 
 /// Runs `f`; its panic's message if it panicked.
+#[inline]
 pub(crate) fn call<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     // What `f` leaves behind half done is the user's to judge, as it is with a thread that panics.
-    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| {
-        // In a model a panic is loom's verdict, which nothing may contain. A model's own user code panics with a `()`.
-        if cfg!(tickwheel_loom) && !panic.is::<()>() {
-            resume_unwind(panic);
-        }
-        let message = message_of(&*panic);
-        discard(panic);
-        message
-    })
+    catch_unwind(AssertUnwindSafe(f)).map_err(caught)
+}
+
+/// Drops the payload of a panic, and returns its message.
+#[cold]
+fn caught(panic: Box<dyn Any + Send>) -> String {
+    // In a model a panic is loom's verdict, which nothing may contain. A model's own user code panics with a `()`.
+    if cfg!(tickwheel_loom) && !panic.is::<()>() {
+        resume_unwind(panic);
+    }
+    let message = message_of(&*panic);
+    discard(panic);
+    message
 }
 
 /// Drops a value of the user's; an error names `what` if its destructor panics.
+#[inline]
 pub(crate) fn drop_quietly<V>(what: &str, value: V) {
     if std::mem::needs_drop::<V>() {
-        catch_and_log(format_args!("the destructor of {what}"), || drop(value));
+        if let Err(message) = call(|| drop(value)) {
+            error(format_args!("the destructor of {what} panicked: {message}"));
+        }
     }
 }
 
