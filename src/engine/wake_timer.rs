@@ -112,15 +112,9 @@ impl WakeTimer {
         }
     }
 
-    /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
-    #[inline]
+    /// See [`Inner::time`].
     pub(crate) fn time(&self, when: When) -> Time {
-        // A sleep of zero is ready at once, so its deadline must not lie ahead of the clock, as the quick one may.
-        if when.is_now() {
-            return self.now();
-        }
-        let Deadline { nominal, .. } = self.engine.source.deadline(&self.engine.rate, when);
-        nominal
+        self.engine.time(when)
     }
 
     /// Returns the time, never ahead of the clock.
@@ -257,43 +251,74 @@ impl WakeTimer {
             // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.
             self.stage = Stage::new(when);
         }
-        // A task that is dropped wakes.
-        contain::drop_quietly("a waker", self.end());
+        if let Some(waker) = self.end() {
+            contain::catch_and_log("a waker", || waker.wake());
+        }
         nominal
     }
 
     /// Cancels the timer, if it is pending, and lets go of it.
     #[inline]
     pub(crate) fn disarm(&mut self) {
-        self.end().into_iter().for_each(forget);
+        contain::drop_quietly("a waker", self.end());
     }
 
-    /// Returns the timer's task, if it is pending.
+    /// Cancels the timer, if it is pending, lets go of it, and returns its waker.
     #[inline]
-    fn end(&mut self) -> Option<TimerTask> {
+    fn end(&mut self) -> Option<Waker> {
         let key = self.armed.take()?;
-        self.engine.on_shard(key.shard(), None, |producer| {
-            let taken = producer.cancel_held(key.index());
-            producer.release(key.index());
-            taken
-        })
+        self.engine
+            .on_shard(key.shard(), None, |producer| take_back(producer, key))
     }
 }
 
 impl Drop for WakeTimer {
     #[inline]
     fn drop(&mut self) {
-        self.disarm();
-        if self.counted {
-            // The last use of the engine.
-            self.engine.on_shard(0, (), |producer| {
-                producer.thread.handles_dropped.add(1);
-            });
+        let armed = self.armed.take();
+        if armed.is_none() && !self.counted {
+            return;
         }
+        // Each engine has a first shard, and counts on any.
+        let shard = armed.map_or(0, Key::shard);
+        let counted = u64::from(self.counted);
+        let waker = self.engine.on_shard(shard, None, |producer| {
+            let waker = armed.and_then(|key| take_back(producer, key));
+            // The last use of the engine.
+            producer.thread.handles_dropped.add(counted);
+            waker
+        });
+        contain::drop_quietly("a waker", waker);
+    }
+}
+
+/// Cancels a future's timer, if it is pending, releases its node, and returns its waker.
+#[inline]
+fn take_back(producer: Producer<'_, TimerTask>, key: Key<TimerTask>) -> Option<Waker> {
+    let task = producer.cancel_held(key.index());
+    producer.release(key.index());
+    task?.try_into_waker().ok()
+}
+
+impl Timer {
+    /// See [`Inner::time`].
+    #[inline]
+    pub(crate) fn time(&self, when: When) -> Time {
+        self.inner.time(when)
     }
 }
 
 impl Inner<TimerTask> {
+    /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
+    fn time(&self, when: When) -> Time {
+        // A sleep of zero is ready at once, so its deadline must not lie ahead of the clock, as the quick one may.
+        if when.is_now() {
+            return self.source.now();
+        }
+        let Deadline { nominal, .. } = self.source.deadline(&self.rate, when);
+        nominal
+    }
+
     /// Returns the phase of the timer behind a key, whose node the caller holds.
     #[inline]
     fn phase_of(&self, key: Key<TimerTask>) -> Phase {

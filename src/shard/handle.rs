@@ -274,8 +274,8 @@ impl<T> ShardHandle<T> {
         next.min(self.wake_state.earliest_unread())
     }
 
-    /// Returns the number of owned handles made and not dropped. Exact once no more are made; before that it may be
-    /// too large. O(threads).
+    /// Returns how many more owned handles were counted here as made than as dropped; it wraps, and the sum over an
+    /// engine's shards is exact once no more are made. Before that the sum may be too large. O(threads).
     pub(crate) fn handles_left(&self) -> u64 {
         let dropped = self.threads_sum(|thread| thread.handles_dropped.get());
         self.threads_sum(|thread| thread.handles_made.get())
