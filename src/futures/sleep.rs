@@ -178,14 +178,21 @@ impl Timer {
     /// ```
     #[inline]
     pub fn sleep(&self, when: impl Into<When>) -> Sleep<SleepError> {
-        Sleep::new(WakeTimer::of(self), when.into())
+        let when = when.into();
+        // Before there is anything that a clock's panic would have to drop.
+        let deadline = self.time(when);
+        Sleep::until(deadline, when, WakeTimer::of(self))
     }
 }
 
 impl<E> Sleep<E> {
     #[inline]
-    pub(super) fn new(mut wake_timer: WakeTimer, when: When) -> Self {
-        let deadline = wake_timer.time(when);
+    pub(super) fn new(wake_timer: WakeTimer, when: When) -> Self {
+        Self::until(wake_timer.time(when), when, wake_timer)
+    }
+
+    #[inline]
+    fn until(deadline: Time, when: When, mut wake_timer: WakeTimer) -> Self {
         wake_timer.stage = Stage::new(when);
         Self {
             wake_timer,

@@ -86,6 +86,7 @@ impl<F: Future> Future for EngineTimeout<F> {
 }
 
 /// Gives a long timeout its slack, but in virtual time.
+#[inline]
 fn with_slack(limit: When) -> When {
     #[cfg(feature = "test-util")]
     if crate::test::is_virtual() {
@@ -162,7 +163,7 @@ pub struct EngineSleep {
 
 impl EngineSleep {
     /// Returns one for the context of the calling thread.
-    #[inline(always)] // as `with_engine`
+    #[inline]
     pub(crate) fn here(when: When) -> Self {
         let sleep = Self::in_context(when);
         #[cfg(feature = "test-util")]
@@ -173,7 +174,7 @@ impl EngineSleep {
         sleep
     }
 
-    #[inline(always)] // as `with_engine`
+    // Not inlined: with one caller the thread-local's closures are, and write the sleep once.
     fn in_context(when: When) -> Self {
         #[cfg(feature = "test-util")]
         if crate::test::engine().is_some() {
@@ -181,10 +182,7 @@ impl EngineSleep {
         }
         #[cfg(feature = "tokio")]
         {
-            // Made where it stays, because what is returned through a thread-local's closures is copied by each.
-            let mut inside = None;
-            crate::tokio_rt::with_engine(|timer| inside = Some(timer.sleep(when)));
-            match inside {
+            match crate::tokio_rt::with_engine(|timer| timer.sleep(when)) {
                 Some(sleep) => Self::of(sleep),
                 None => Self {
                     is_outside: true,
@@ -295,6 +293,7 @@ impl RuntimeSleep {
     }
 
     /// Returns a sleep with the slack of a long timeout.
+    #[inline]
     pub(crate) fn of_timeout(limit: When) -> Self {
         Self(EngineSleep::here(with_slack(limit)))
     }

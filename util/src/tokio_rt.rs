@@ -125,19 +125,27 @@ pub(crate) fn with_engine<R>(make: impl FnOnce(&Timer) -> R) -> Option<R> {
         let is_latest = |(of, timer): &(Id, Option<Timer>)| {
             *of == id && !timer.as_ref().is_some_and(Timer::is_stopped)
         };
-        if !latest.borrow().as_ref().is_some_and(is_latest) {
-            let engine = engine_of(&runtime, id);
-            let before = latest.replace(Some((id, engine)));
-            // Perhaps the last one of its engine: that wakes tasks.
-            drop(before);
+        let mut known = latest.borrow();
+        if !known.as_ref().is_some_and(is_latest) {
+            drop(known);
+            renew(latest, &runtime, id);
+            known = latest.borrow();
         }
-        latest.borrow().as_ref()?.1.as_ref().map(make)
+        known.as_ref()?.1.as_ref().map(make)
     };
     // A thread that ends has no thread-locals any more.
     LATEST.try_with(with_latest).ok()?
 }
 
+/// Makes a runtime the one that this thread has slept in last.
 #[cold]
+fn renew(latest: &RefCell<Option<(Id, Option<Timer>)>>, runtime: &Handle, id: Id) {
+    let engine = engine_of(runtime, id);
+    let before = latest.replace(Some((id, engine)));
+    // Perhaps the last one of its engine: that wakes tasks.
+    drop(before);
+}
+
 fn engine_of(runtime: &Handle, id: Id) -> Option<Timer> {
     if let Some(timer) = engines().get(&id) {
         return Some(timer.clone());

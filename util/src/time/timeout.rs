@@ -22,6 +22,7 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
+    #[inline]
     pub(crate) fn new(future: F, limit: When) -> Self {
         Self {
             future,
