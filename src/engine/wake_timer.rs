@@ -23,7 +23,7 @@ use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
 use crate::shard::Producer;
-use crate::state::{Phase, State};
+use crate::state::Phase;
 use crate::time::{Deadline, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
@@ -260,7 +260,9 @@ impl WakeTimer {
     /// Cancels the timer, if it is pending, and lets go of it.
     #[inline]
     pub(crate) fn disarm(&mut self) {
-        contain::drop_quietly("a waker", self.end());
+        if let Some(waker) = self.end() {
+            contain::drop_quietly("a waker", waker);
+        }
     }
 
     /// Cancels the timer, if it is pending, lets go of it, and returns its waker.
@@ -288,7 +290,9 @@ impl Drop for WakeTimer {
             producer.thread.handles_dropped.add(counted);
             waker
         });
-        contain::drop_quietly("a waker", waker);
+        if let Some(waker) = waker {
+            contain::drop_quietly("a waker", waker);
+        }
     }
 }
 
@@ -322,8 +326,10 @@ impl Inner<TimerTask> {
     /// Returns the phase of the timer behind a key, whose node the caller holds.
     #[inline]
     fn phase_of(&self, key: Key<TimerTask>) -> Phase {
-        let state = self.handle(key).and_then(|handle| handle.state(key));
-        state.map_or(Phase::Returned, State::phase)
+        let handle = self.handle(key);
+        handle.map_or(Phase::Returned, |handle| {
+            handle.table.held_state(key.index()).phase()
+        })
     }
 }
 

@@ -255,13 +255,12 @@ impl<E> Sleep<E> {
             Stage::Armed => {}
             Stage::Unarmed { look } => return self.poll_first(look, cx),
         }
-        let ended = ready!(self.wake_timer.poll(cx.waker()));
-        self.wake_timer.stage = if ended.is_ok() {
-            Stage::Elapsed
-        } else {
-            Stage::Unarmed { look: true }
+        let (stage, ended) = match ready!(self.wake_timer.poll(cx.waker())) {
+            Ok(()) => (Stage::Elapsed, Ok(())),
+            Err(kind) => (Stage::Unarmed { look: true }, Err(kind.into())),
         };
-        Poll::Ready(ended.map_err(SleepError::from))
+        self.wake_timer.stage = stage;
+        Poll::Ready(ended)
     }
 
     fn poll_first(&mut self, look: bool, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
