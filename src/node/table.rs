@@ -362,6 +362,18 @@ impl<T> Table<T> {
         }
     }
 
+    /// Asks for all of a node: it may lie on two cache lines.
+    #[inline]
+    pub(crate) fn prefetch_whole(&self, index: u32) {
+        if cfg!(not(tickwheel_loom)) {
+            if let Some(node) = self.nodes.get(index) {
+                prefetch(node);
+                let end = std::ptr::from_ref(node).wrapping_add(1);
+                prefetch(end.cast::<u8>().wrapping_sub(1));
+            }
+        }
+    }
+
     /// Returns the state of the node that a key names, if the node still belongs to that timer.
     #[inline]
     pub(crate) fn state(&self, index: u32, generation: u64) -> Option<State> {

@@ -464,6 +464,11 @@ impl<T> Records for OwnTimers<'_, T> {
 impl<T> TimerStore for OwnTimers<'_, T> {
     type Fired = Fired<T>;
 
+    #[inline]
+    fn prefetch_due(&self, entry: &Entry) {
+        self.own.shard.table.prefetch_whole(entry.index);
+    }
+
     #[inline(always)] // as `Turns::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
         let Self { own, is_alone } = *self;
