@@ -3,6 +3,7 @@
 use super::hold::EngineRef;
 use super::inner::Inner;
 use crate::contain;
+use crate::node::table::Armed;
 use crate::shard::{Producer, ShardHandle};
 use crate::state::Phase;
 use crate::time::{Time, When};
@@ -93,8 +94,8 @@ pub enum TimerState {
 impl<T> TimerHandle<T> {
     /// Creates the handle of a timer that was scheduled as held, which has counted it.
     #[inline]
-    pub(super) fn new(engine: &Inner<T>, key: Key<T>) -> Self {
-        let place = (key.shard() as u64) << 32 | u64::from(key.index());
+    pub(super) fn new(engine: &Inner<T>, shard: &ShardHandle<T>, armed: Armed) -> Self {
+        let place = u64::from(shard.id) << 32 | u64::from(armed.index);
         Self {
             engine: EngineRef::new(engine),
             place,
@@ -106,7 +107,7 @@ impl<T> TimerHandle<T> {
     fn on_shard<R>(&self, absent: R, f: impl FnOnce(Producer<'_, T>, u32) -> R) -> R {
         let (shard, index) = ((self.place >> 32) as usize, self.place as u32);
         self.engine
-            .on_shard(shard, absent, |producer| f(producer, index))
+            .on_shard(shard, absent, move |producer| f(producer, index))
     }
 
     /// Returns the shard, and the index of the node in it.

@@ -15,6 +15,7 @@ use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::task::Wakers;
 use crate::contain::Contained;
+use crate::node::table::Armed;
 use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::lock::Mutex;
@@ -264,37 +265,53 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Schedules a timer on the shard that the calling thread's next timer goes to. `held`: a handle holds its node.
+    /// `name` makes the caller's name of it.
     #[inline(always)] // of every schedule
-    pub(super) fn schedule(&self, tick: u64, payload: T, held: bool) -> Scheduled<T> {
+    pub(super) fn schedule<N>(
+        &self,
+        tick: u64,
+        payload: T,
+        held: bool,
+        name: impl FnOnce(&ShardHandle<T>, Armed) -> N,
+    ) -> Scheduled<T, N> {
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }
         let way = way::current();
         if way.group != self.group {
-            return self.schedule_by_slot(tick, payload, held);
+            return self.schedule_by_slot(tick, payload, held, name);
         }
         // SAFETY: the group's shards are this engine's, which keeps them.
         let producer = unsafe { Producer::of(way) };
-        producer
-            .schedule(tick, payload, held)
-            .map_err(|error| self.rejected(error, usize::from(way.shard)))
+        match producer.schedule(tick, payload, held) {
+            Ok(armed) => Ok(name(producer.shard, armed)),
+            Err(error) => Err(self.rejected(error, usize::from(way.shard))),
+        }
     }
 
     /// Schedules a timer of a thread that remembers no way.
     #[inline(never)]
-    fn schedule_by_slot(&self, tick: u64, payload: T, held: bool) -> Scheduled<T> {
+    fn schedule_by_slot<N>(
+        &self,
+        tick: u64,
+        payload: T,
+        held: bool,
+        name: impl FnOnce(&ShardHandle<T>, Armed) -> N,
+    ) -> Scheduled<T, N> {
         self.on_home(|producer| match producer {
-            Some(producer) => producer.schedule(tick, payload, held),
+            Some(producer) => producer
+                .schedule(tick, payload, held)
+                .map(|armed| name(producer.shard, armed)),
             None => Err(ScheduleError::no_memory(payload)),
         })
     }
 
     /// Schedules with the calling thread's producer of the shard that its next timer goes to; with `None` if there is
     /// no memory for one.
-    fn on_home(
+    fn on_home<N>(
         &self,
-        schedule: impl FnOnce(Option<Producer<'_, T>>) -> Scheduled<T>,
-    ) -> Scheduled<T> {
+        schedule: impl FnOnce(Option<Producer<'_, T>>) -> Scheduled<T, N>,
+    ) -> Scheduled<T, N> {
         slot::with(|slot| {
             let shard = self.router.route(slot);
             let producer = self.handles[shard].try_producer(slot);

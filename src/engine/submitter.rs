@@ -89,6 +89,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
         }
         self.producer
             .schedule(tick, payload, false)
+            .map(|armed| self.producer.shard.key(armed))
             .map_err(|error| inner.rejected(error, self.shard))
     }
 

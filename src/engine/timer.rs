@@ -8,7 +8,7 @@ use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
 use super::task::TimerTask;
-use crate::shard::Producer;
+use crate::shard::{Producer, ShardHandle};
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
@@ -196,7 +196,8 @@ impl<T: Send + 'static> Timer<T> {
     /// The payload is in the error.
     #[inline]
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        self.inner.schedule(self.inner.tick(when), payload, false)
+        self.inner
+            .schedule(self.inner.tick(when), payload, false, ShardHandle::key)
     }
 
     /// Like [`schedule`](Self::schedule), but returns a [`TimerHandle`], which needs no `Timer` beside it, knows how its
@@ -213,8 +214,10 @@ impl<T: Send + 'static> Timer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<TimerHandle<T>, ScheduleError<T>> {
-        let key = self.inner.schedule(self.inner.tick(when), payload, true)?;
-        Ok(TimerHandle::new(&self.inner, key))
+        let inner = &self.inner;
+        inner.schedule(inner.tick(when), payload, true, |shard, armed| {
+            TimerHandle::new(inner, shard, armed)
+        })
     }
 
     /// Schedules a clone of `payload` once per period, the first time at `first`.

@@ -22,7 +22,7 @@ use super::inner::Inner;
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
-use crate::shard::Producer;
+use crate::shard::{Producer, ShardHandle};
 use crate::state::Phase;
 use crate::time::{Deadline, Time, When};
 use crate::types::{Key, ScheduleErrorKind};
@@ -135,7 +135,9 @@ impl WakeTimer {
         let waker = waker.clone();
         let identity = identity(&waker);
         let tick = self.engine.rate.deadline_at(deadline);
-        let scheduled = self.engine.schedule(tick, TimerTask::waking(waker), true);
+        let scheduled =
+            self.engine
+                .schedule(tick, TimerTask::waking(waker), true, ShardHandle::key);
         let key = scheduled.map_err(|error| {
             let (kind, task) = error.into_parts();
             forget(task);

@@ -73,7 +73,9 @@ impl<T: Send + 'static> Remote<T> {
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.deadline_now(when.into()).tick;
         self.shard.try_with_producer(|producer| match producer {
-            Some(producer) => producer.schedule(tick, payload, false),
+            Some(producer) => producer
+                .schedule(tick, payload, false)
+                .map(|armed| self.shard.key(armed)),
             None => Err(ScheduleError::no_memory(payload)),
         })
     }

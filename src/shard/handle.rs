@@ -5,7 +5,7 @@ use super::current::Current;
 use super::limit::Limit;
 use crate::inbox::{Inbox, Writer};
 use crate::node::magazine::ThreadCache;
-use crate::node::table::Table;
+use crate::node::table::{Armed, Table};
 use crate::park::{Wake, WakeCall, WakeState};
 use crate::state::State;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -41,7 +41,7 @@ pub(crate) struct ShardHandle<T> {
     /// The number of the engine or loop that the shard belongs to: see `sync::way`.
     pub(super) group: u64,
     /// The number of the shard in its group.
-    pub(super) id: u16,
+    pub(crate) id: u16,
     pub(crate) table: Table<T>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) wake_state: WakeState,
@@ -112,6 +112,12 @@ impl<T> ShardHandle<T> {
         thread.joined.store(true, Ordering::Relaxed);
         // ORDERING: Relaxed: a reader that must see this thread's counts has this before it; see `threads_sum`.
         self.threads_end.fetch_max(slot + 1, Ordering::Relaxed);
+    }
+
+    /// Returns the key of a timer that was armed here.
+    #[inline]
+    pub(crate) fn key(&self, armed: Armed) -> Key<T> {
+        self.table.key(armed.index, armed.generation)
     }
 
     /// Returns the key of the timer that a node is held for.

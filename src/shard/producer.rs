@@ -49,7 +49,7 @@ pub(super) fn no_memory() -> ! {
 
 /// A shard, and the calling thread's part of it.
 pub(crate) struct Producer<'a, T> {
-    pub(super) shard: &'a ShardHandle<T>,
+    pub(crate) shard: &'a ShardHandle<T>,
     pub(crate) thread: &'a ThreadState,
 }
 
@@ -92,32 +92,29 @@ impl<T> ShardHandle<T> {
 impl<T> Producer<'_, T> {
     /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
     #[inline(always)] // or what comes back goes through memory
-    pub(crate) fn schedule(self, deadline: u64, payload: T, held: bool) -> Scheduled<T> {
+    pub(crate) fn schedule(self, deadline: u64, payload: T, held: bool) -> Scheduled<T, Armed> {
         let armed = self.arm(deadline, payload, held, true)?;
-        self.finish(deadline, armed, held)
+        self.announce(deadline, armed, held)
     }
 
-    /// Tells the owner of a timer that has been armed, and returns its key.
+    /// Ends a schedule: tells the owner of the timer. Fails if the shard is closed, unless `stop` has found the timer and
+    /// returned it: then it was accepted.
     #[inline(always)]
-    fn finish(self, deadline: u64, armed: Armed, held: bool) -> Scheduled<T> {
-        if let Some(payload) = self.announce(deadline, armed, held) {
-            return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+    fn announce(self, deadline: u64, armed: Armed, held: bool) -> Scheduled<T, Armed> {
+        let Armed {
+            index,
+            generation,
+            mark,
+        } = armed;
+        if !self.send(deadline, index, mark) {
+            if let Some(payload) = self.take_back(index, generation, held) {
+                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+            }
         }
         if held {
             self.thread.handles_made.add(1);
         }
-        Ok(self.shard.table.key(armed.index, armed.generation))
-    }
-
-    /// Ends a schedule: tells the owner of the timer. Returns the payload if the shard is closed, unless `stop` has
-    /// found the timer and returned it: then it was accepted.
-    #[inline(always)]
-    fn announce(self, deadline: u64, armed: Armed, held: bool) -> Option<T> {
-        if self.send(deadline, armed.index, armed.mark) {
-            None
-        } else {
-            self.take_back(armed.index, armed.generation, held)
-        }
+        Ok(armed)
     }
 
     /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
@@ -249,7 +246,8 @@ impl<T> Producer<'_, T> {
         let scheduled = match self.prepare(true) {
             Ok(()) => self
                 .arm_admitted(deadline, payload, true)
-                .and_then(|armed| self.finish(deadline, armed, true)),
+                .and_then(|armed| self.announce(deadline, armed, true))
+                .map(|armed| self.shard.key(armed)),
             Err(kind) => Err(ScheduleError::new(kind, payload)),
         };
         Ok((before, scheduled))
@@ -323,7 +321,8 @@ impl<T> Producer<'_, T> {
     pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Scheduled<T> {
         let deadline = repeat.recurrence.tick();
         let armed = self.arm_periodic(repeat, true)?;
-        self.finish(deadline, armed, false)
+        self.announce(deadline, armed, false)
+            .map(|armed| self.shard.key(armed))
     }
 
     /// Arms a periodic timer. `send`: a message will follow, for which there must be a slot.
