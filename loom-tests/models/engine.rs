@@ -4,6 +4,7 @@ use super::harness::{
     Bell, Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, by_epoch, explore_as,
     name_of, spawn,
 };
+use crate::node::offer::offer;
 use crate::shard::{Limit, Owner, ShardHandle};
 use crate::sync::way;
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time};
@@ -38,18 +39,20 @@ pub(super) struct Peer {
 impl Peer {
     /// Schedules a timer: its key, unless the engine refused it and gave the payload back.
     pub(super) fn schedule(&self, thread: u32, tick: u64, id: u64) -> Option<Key<Payload>> {
-        let producer = self.handle.producer(thread);
-        accepted(producer.schedule(tick, self.ledger.payload(id), false), id)
+        self.offer(thread, tick, id, false)
     }
 
     /// Like [`Self::schedule`], with a handle that holds the node.
     pub(super) fn schedule_held(&self, tick: u64, id: u64) -> Option<Key<Payload>> {
-        accepted(
-            self.handle
-                .producer(0)
-                .schedule(tick, self.ledger.payload(id), true),
-            id,
-        )
+        self.offer(0, tick, id, true)
+    }
+
+    fn offer(&self, thread: u32, tick: u64, id: u64, held: bool) -> Option<Key<Payload>> {
+        let scheduled = offer(self.ledger.payload(id), |payload| {
+            let armed = self.handle.producer(thread).schedule(tick, payload, held)?;
+            Ok(self.handle.key(armed))
+        });
+        accepted(scheduled, id)
     }
 
     /// Like [`Self::schedule`], for a timer that is called first at tick `first` and every five ticks then.
@@ -69,7 +72,7 @@ impl Peer {
     }
 
     pub(super) fn cancel(&self, thread: u32, key: Key<Payload>) -> bool {
-        self.handle.producer(thread).cancel(key).is_some()
+        self.handle.producer(thread).cancel(key).is_won()
     }
 }
 

@@ -5,7 +5,7 @@
 use super::harness::{
     Bound, JoinHandle, Payload, UNIT, bounded, explore, explore_as, name_of, spawn_with,
 };
-use super::world::{Decided, World};
+use super::world::{Decided, OWNER, World};
 use crate::node::fired::Fired;
 use crate::node::moves::Move;
 use crate::node::periodic::Call;
@@ -497,10 +497,7 @@ fn winner_lets_go_or_recycled_by_the_owner() {
         drop(fired);
         owner.abandon_call();
         // In the same node, if the owner was the last to let go.
-        let next = world
-            .table
-            .arm(world.owners_cache(), 7, world.payload(2), false, || ());
-        let next = next.unwrap();
+        let next = world.arm(OWNER, 7, 2);
         assert_eq!(world.due(next, next.mark, 7), Decided::Fired(7));
         assert_eq!(canceller.join().unwrap(), Some(1));
     });

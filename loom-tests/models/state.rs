@@ -134,7 +134,7 @@ fn a_key_needs_no_ordering_of_its_own() {
             let ended = world
                 .table
                 .end(&world.caches[0], index, generation, Phase::Cancelled);
-            cancelled = ended.map(|payload| payload.id());
+            cancelled = ended.into_payload().map(|payload| payload.id());
             assert!(matches!(cancelled, None | Some(7)));
         }
         let timer = armer.join().unwrap();

@@ -7,16 +7,18 @@
 use super::harness::{Bound, JoinHandle, Ledger, Payload, explore_as, name_of, spawn_with};
 use crate::node::magazine::{CAPACITY, ThreadCache};
 use crate::node::moves::Move;
+use crate::node::offer::offer;
 use crate::node::table::{Armed, Table};
 use crate::state::Phase;
 use crate::turn::Fate;
+use crate::types::ScheduleErrorKind;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Nodes in the table, if the scenario does not say: two magazines under loom.
 const NODES: u32 = 2 * CAPACITY;
 /// The threads of a scenario, and so its thread caches; the owner's is the last.
-const OWNER: usize = 3;
+pub(super) const OWNER: usize = 3;
 
 pub(super) struct World {
     pub(super) table: Table<Payload>,
@@ -67,15 +69,12 @@ impl World {
     }
 
     fn try_arm(&self, thread: usize, deadline: u64, id: u64, held: bool) -> Option<Armed> {
-        self.table
-            .arm(
-                &self.caches[thread],
-                deadline,
-                self.payload(id),
-                held,
-                || (),
-            )
-            .ok()
+        let cache = &self.caches[thread];
+        offer(self.payload(id), |payload| {
+            let armed = self.table.arm(cache, deadline, payload, held, || ());
+            armed.ok_or(ScheduleErrorKind::OutOfMemory)
+        })
+        .ok()
     }
 
     pub(super) fn arm(&self, thread: usize, deadline: u64, id: u64) -> Armed {
@@ -91,6 +90,7 @@ impl World {
                 timer.generation,
                 Phase::Cancelled,
             )
+            .into_payload()
             .map(|payload| payload.id())
     }
 
@@ -98,7 +98,7 @@ impl World {
     pub(super) fn cancel_and_release(&self, thread: usize, timer: Armed) -> Option<u64> {
         let taken = self.table.cancel_held(&self.caches[thread], timer.index);
         self.release(thread, timer);
-        taken.map(|payload| payload.id())
+        taken.into_payload().map(|payload| payload.id())
     }
 
     pub(super) fn move_to(&self, thread: usize, timer: Armed, deadline: u64) -> Move {

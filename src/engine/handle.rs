@@ -126,9 +126,7 @@ impl<T> TimerHandle<T> {
 
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
-        self.on_shard(Cancel::Gone, |producer, index| {
-            Cancel::from_payload(producer.cancel_held(index))
-        })
+        self.on_shard(Cancel::Gone, |producer, index| producer.cancel_held(index))
     }
 
     /// Waits until the timer's handler has returned, for `limit` at most; see

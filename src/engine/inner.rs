@@ -15,6 +15,7 @@ use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::task::Wakers;
 use crate::contain::Contained;
+use crate::node::offer::{Offer, offer};
 use crate::node::table::Armed;
 use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -180,17 +181,15 @@ impl<T> Inner<T> {
 
     /// Counts a refusal, and says so if the shard takes no timers because its worker has failed.
     #[cold]
-    pub(super) fn rejected<P>(&self, error: ScheduleError<P>, shard: usize) -> ScheduleError<P> {
+    pub(super) fn rejected(&self, kind: ScheduleErrorKind, shard: usize) -> ScheduleErrorKind {
         // ORDERING: Relaxed: a statistic.
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        let error = match error.kind() {
-            ScheduleErrorKind::Stopped => {
-                ScheduleError::new(self.why_closed(shard), error.into_payload())
-            }
-            _ => error,
+        let kind = match kind {
+            ScheduleErrorKind::Stopped => self.why_closed(shard),
+            kind => kind,
         };
-        events::timer_was_refused(Some(shard), error.kind());
-        error
+        events::timer_was_refused(Some(shard), &kind);
+        kind
     }
 
     /// Returns why a shard takes no timers any more: its worker has failed, or the engine is stopped.
@@ -254,13 +253,20 @@ impl<T: Send + 'static> Inner<T> {
         if let Err(kind) = self.ready() {
             return Err(ScheduleError::new(kind, payload));
         }
-        self.on_home(|producer| match producer {
-            Some(producer) => producer.schedule_periodic(Repeat {
+        self.on_home(|shard, producer| {
+            let repeat = Repeat {
                 payload,
                 clone,
                 recurrence,
-            }),
-            None => Err(ScheduleError::no_memory(payload)),
+            };
+            let scheduled = match producer {
+                Some(producer) => producer.schedule_periodic(repeat),
+                None => Err(ScheduleError::no_memory(repeat.payload)),
+            };
+            scheduled.map_err(|error| {
+                let (kind, payload) = error.into_parts();
+                ScheduleError::new(self.rejected(kind, shard), payload)
+            })
         })
     }
 
@@ -270,22 +276,20 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn schedule<N>(
         &self,
         tick: u64,
-        payload: T,
+        payload: Offer<'_, T>,
         held: bool,
         name: impl FnOnce(&ShardHandle<T>, Armed) -> N,
-    ) -> Scheduled<T, N> {
-        if let Err(kind) = self.ready() {
-            return Err(ScheduleError::new(kind, payload));
-        }
+    ) -> Result<N, ScheduleErrorKind> {
+        self.ready()?;
         let way = way::current();
         if way.group != self.group {
-            return self.schedule_by_slot(tick, payload, held, name);
+            return payload.by_value(|payload| self.schedule_by_slot(tick, payload, held, name));
         }
         // SAFETY: the group's shards are this engine's, which keeps them.
         let producer = unsafe { Producer::of(way) };
         match producer.schedule(tick, payload, held) {
             Ok(armed) => Ok(name(producer.shard, armed)),
-            Err(error) => Err(self.rejected(error, usize::from(way.shard))),
+            Err(kind) => Err(self.rejected(kind, usize::from(way.shard))),
         }
     }
 
@@ -298,27 +302,29 @@ impl<T: Send + 'static> Inner<T> {
         held: bool,
         name: impl FnOnce(&ShardHandle<T>, Armed) -> N,
     ) -> Scheduled<T, N> {
-        self.on_home(|producer| match producer {
-            Some(producer) => producer
-                .schedule(tick, payload, held)
-                .map(|armed| name(producer.shard, armed)),
-            None => Err(ScheduleError::no_memory(payload)),
+        self.on_home(|shard, producer| {
+            offer(payload, |payload| {
+                let scheduled = match producer {
+                    Some(producer) => producer
+                        .schedule(tick, payload, held)
+                        .map(|armed| name(producer.shard, armed)),
+                    None => Err(ScheduleErrorKind::OutOfMemory),
+                };
+                scheduled.map_err(|kind| self.rejected(kind, shard))
+            })
         })
     }
 
-    /// Schedules with the calling thread's producer of the shard that its next timer goes to; with `None` if there is
-    /// no memory for one.
-    fn on_home<N>(
-        &self,
-        schedule: impl FnOnce(Option<Producer<'_, T>>) -> Scheduled<T, N>,
-    ) -> Scheduled<T, N> {
+    /// Runs `f` with the shard that the calling thread's next timer goes to, and the thread's producer of it; with
+    /// `None` if there is no memory for one.
+    fn on_home<R>(&self, f: impl FnOnce(usize, Option<Producer<'_, T>>) -> R) -> R {
         slot::with(|slot| {
             let shard = self.router.route(slot);
             let producer = self.handles[shard].try_producer(slot);
             if let Some(producer) = producer {
                 self.remember(slot, shard, producer);
             }
-            schedule(producer).map_err(|error| self.rejected(error, shard))
+            f(shard, producer)
         })
     }
 }

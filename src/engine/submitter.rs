@@ -1,6 +1,7 @@
 //! [`Submitter`]: one thread's own way to an engine.
 
 use super::timer::Timer;
+use crate::node::offer::offer;
 use crate::shard::Producer;
 use crate::sync::slot;
 use crate::time::When;
@@ -84,13 +85,13 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let inner = &self.timer.inner;
         let tick = inner.tick(when);
-        if let Err(kind) = inner.ready() {
-            return Err(ScheduleError::new(kind, payload));
-        }
-        self.producer
-            .schedule(tick, payload, false)
-            .map(|armed| self.producer.shard.key(armed))
-            .map_err(|error| inner.rejected(error, self.shard))
+        offer(payload, |payload| {
+            inner.ready()?;
+            match self.producer.schedule(tick, payload, false) {
+                Ok(armed) => Ok(self.producer.shard.key(armed)),
+                Err(kind) => Err(inner.rejected(kind, self.shard)),
+            }
+        })
     }
 
     /// Cancels the timer that `key` names, of any thread, and hands its payload back, if it is still pending.
@@ -99,7 +100,7 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
         if key.shard() != self.shard {
             return self.timer.cancel(key);
         }
-        Cancel::from_payload(self.producer.cancel(key))
+        self.producer.cancel(key)
     }
 
     /// Moves the timer that `key` names, of any thread; like [`Timer::reschedule`].

@@ -8,6 +8,7 @@ use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
 use super::task::TimerTask;
+use crate::node::offer::offer;
 use crate::shard::{Producer, ShardHandle};
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
@@ -196,8 +197,10 @@ impl<T: Send + 'static> Timer<T> {
     /// The payload is in the error.
     #[inline]
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
-        self.inner
-            .schedule(self.inner.tick(when), payload, false, ShardHandle::key)
+        let (inner, tick) = (&self.inner, self.inner.tick(when));
+        offer(payload, |payload| {
+            inner.schedule(tick, payload, false, ShardHandle::key)
+        })
     }
 
     /// Like [`schedule`](Self::schedule), but returns a [`TimerHandle`], which needs no `Timer` beside it, knows how its
@@ -214,9 +217,11 @@ impl<T: Send + 'static> Timer<T> {
         when: impl Into<When>,
         payload: T,
     ) -> Result<TimerHandle<T>, ScheduleError<T>> {
-        let inner = &self.inner;
-        inner.schedule(inner.tick(when), payload, true, |shard, armed| {
-            TimerHandle::new(inner, shard, armed)
+        let (inner, tick) = (&self.inner, self.inner.tick(when));
+        offer(payload, |payload| {
+            inner.schedule(tick, payload, true, |shard, armed| {
+                TimerHandle::new(inner, shard, armed)
+            })
         })
     }
 
@@ -259,7 +264,7 @@ impl<T: Send + 'static> Timer<T> {
     /// A stale key answers [`Cancel::Gone`]. From any thread; one compare-and-swap.
     #[inline]
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        let cancel = |producer: Producer<'_, T>| Cancel::from_payload(producer.cancel(key));
+        let cancel = |producer: Producer<'_, T>| producer.cancel(key);
         self.inner.on_shard(key.shard(), Cancel::Gone, cancel)
     }
 

@@ -22,6 +22,7 @@ use super::inner::Inner;
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
+use crate::node::offer::offer;
 use crate::shard::{Producer, ShardHandle};
 use crate::state::Phase;
 use crate::time::{Deadline, Time, When};
@@ -135,9 +136,9 @@ impl WakeTimer {
         let waker = waker.clone();
         let identity = identity(&waker);
         let tick = self.engine.rate.deadline_at(deadline);
-        let scheduled =
-            self.engine
-                .schedule(tick, TimerTask::waking(waker), true, ShardHandle::key);
+        let scheduled = offer(TimerTask::waking(waker), |task| {
+            self.engine.schedule(tick, task, true, ShardHandle::key)
+        });
         let key = scheduled.map_err(|error| {
             let (kind, task) = error.into_parts();
             forget(task);
@@ -303,7 +304,7 @@ impl Drop for WakeTimer {
 fn take_back(producer: Producer<'_, TimerTask>, key: Key<TimerTask>) -> Option<Waker> {
     let task = producer.cancel_held(key.index());
     producer.release(key.index());
-    task?.try_into_waker().ok()
+    task.into_payload()?.try_into_waker().ok()
 }
 
 impl Timer {

@@ -1,9 +1,12 @@
 //! `Remote`: the other threads' access to an event loop's timer.
 
 use crate::engine::TimerTask;
+use crate::node::offer::offer;
 use crate::shard::{Producer, ShardHandle, ShardStats};
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, WaitError};
+use crate::types::{
+    Cancel, Key, Recurring, Reschedule, ScheduleError, ScheduleErrorKind, WaitError,
+};
 use crate::waiting;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,11 +75,12 @@ impl<T: Send + 'static> Remote<T> {
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
     pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.deadline_now(when.into()).tick;
-        self.shard.try_with_producer(|producer| match producer {
-            Some(producer) => producer
-                .schedule(tick, payload, false)
-                .map(|armed| self.shard.key(armed)),
-            None => Err(ScheduleError::no_memory(payload)),
+        offer(payload, |payload| {
+            self.shard.try_with_producer(|producer| {
+                let producer = producer.ok_or(ScheduleErrorKind::OutOfMemory)?;
+                let armed = producer.schedule(tick, payload, false)?;
+                Ok(self.shard.key(armed))
+            })
         })
     }
 
@@ -119,8 +123,7 @@ impl<T: Send + 'static> Remote<T> {
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        let cancelled = self.shard.with_producer(|producer| producer.cancel(key));
-        Cancel::from_payload(cancelled)
+        self.shard.with_producer(|producer| producer.cancel(key))
     }
 
     /// Waits until the loop's handler for the timer that `key` names has returned, for `limit` at most (`Duration::MAX`

@@ -233,7 +233,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// pending.
     #[inline]
     pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-        Cancel::from_payload(self.owner.cancel(key))
+        self.owner.cancel(key)
     }
 
     /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,

@@ -19,6 +19,7 @@
 pub(crate) mod fired;
 pub(crate) mod magazine;
 pub(crate) mod moves;
+pub(crate) mod offer;
 pub(crate) mod periodic;
 mod periodic_state;
 mod record;

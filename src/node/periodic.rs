@@ -14,7 +14,7 @@
 use super::fired::Fired;
 use super::magazine::ThreadCache;
 use super::periodic_state::Link;
-use super::record::{Node, NodePayload};
+use super::record::Node;
 use super::table::{Armed, Table};
 use crate::contain;
 use crate::state::{CLAIMED, Confirmed, Finished, MOVED, Phase, READING_PAYLOAD, State};
@@ -47,7 +47,8 @@ impl<T> Table<T> {
         count: impl FnOnce(),
     ) -> Result<Armed, T> {
         let place = EmptyBox::new();
-        let Some((place, node)) = place.and_then(|place| Some((place, self.take_node(cache)?)))
+        let Some((place, (index, node))) =
+            place.and_then(|place| Some((place, self.take_node(cache)?)))
         else {
             contain::drop_payload(template);
             return Err(repeat.payload);
@@ -55,12 +56,12 @@ impl<T> Table<T> {
         // ORDERING: Relaxed: read when no other thread uses the table any more.
         self.periodic.store(true, Ordering::Relaxed);
         let deadline = repeat.recurrence.tick();
-        let load = NodePayload::periodic(Link::new(place, repeat, template));
+        // SAFETY: as in `arm`.
+        unsafe { node.put_link(Link::new(place, repeat, template)) };
         Ok(Self::arm_node(
-            node,
+            (index, node),
             Phase::Waiting,
             deadline,
-            load,
             false,
             count,
         ))

@@ -1,5 +1,6 @@
 //! The record of one timer, and its deadline, which threads move.
 
+use super::offer::Offer;
 use super::periodic_state::Link;
 use crate::state::StateWord;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -16,23 +17,10 @@ pub(super) struct Node<T> {
 
 /// The contents of a node: `single` while it is pending, `periodic` while it is periodic and until its owner has let
 /// go, else nothing.
-pub(super) union NodePayload<T> {
+union NodePayload<T> {
     nothing: (),
     single: ManuallyDrop<T>,
     periodic: Link<T>,
-}
-
-impl<T> NodePayload<T> {
-    #[inline]
-    pub(super) const fn single(payload: T) -> Self {
-        Self {
-            single: ManuallyDrop::new(payload),
-        }
-    }
-
-    pub(super) const fn periodic(link: Link<T>) -> Self {
-        Self { periodic: link }
-    }
 }
 
 #[cfg(not(tickwheel_loom))]
@@ -65,16 +53,28 @@ unsafe impl<T: Send> Sync for Node<T> {}
 unsafe impl<T: Send> Send for Node<T> {}
 
 impl<T> Node<T> {
-    /// Writes what the node carries.
+    /// Moves the payload of a timer that fires once into the node.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node alone, and what it carried has been taken. As for [`Offer::move_to`].
+    #[inline(always)] // or the payload goes through memory
+    pub(super) unsafe fn put_single(&self, payload: Offer<'_, T>) {
+        self.load.with_mut(|load| {
+            // SAFETY: the caller holds the node alone (the function's contract).
+            unsafe { payload.move_to((&raw mut (*load).single).cast()) };
+        });
+    }
+
+    /// Writes the periodic state of a periodic timer.
     ///
     /// # Safety
     ///
     /// The caller holds the node alone, and what it carried has been taken.
-    #[inline]
-    pub(super) unsafe fn put(&self, load: NodePayload<T>) {
-        self.load.with_mut(|cell| {
+    pub(super) unsafe fn put_link(&self, link: Link<T>) {
+        self.load.with_mut(|load| {
             // SAFETY: the caller holds the node alone (the function's contract).
-            unsafe { cell.write(load) };
+            unsafe { load.write(NodePayload { periodic: link }) };
         });
     }
 

@@ -2,14 +2,15 @@
 
 use super::fired::Fired;
 use super::magazine::{Depot, Nodes, ThreadCache};
-use super::record::{Node, NodePayload};
+use super::offer::Offer;
+use super::record::Node;
 use crate::contain;
 use crate::state::{CLAIMED, Ending, MOVED, MOVERS, Phase, State, generation_seed};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
 use crate::turn::Fate;
-use crate::types::{Key, KeyMask};
+use crate::types::{Cancel, Key, KeyMask};
 
 /// A freshly armed timer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,26 +65,25 @@ impl<T> Table<T> {
         self.keys.generation(key)
     }
 
-    /// Arms a node; gives the payload back if the table is full or there is no memory for it to grow. `count` is called
-    /// before any other thread can see the timer.
+    /// Arms a node; `None` if the table is full or there is no memory for it to grow. `count` is called before any other
+    /// thread can see the timer.
     #[inline]
     pub(crate) fn arm(
         &self,
         cache: &ThreadCache,
         deadline: u64,
-        payload: T,
+        payload: Offer<'_, T>,
         held: bool,
         count: impl FnOnce(),
-    ) -> Result<Armed, T> {
-        let Some((index, node)) = self.take_node(cache) else {
-            return Err(payload);
-        };
-        let load = NodePayload::single(payload);
-        Ok(Self::arm_node(
+    ) -> Option<Armed> {
+        let (index, node) = self.take_node(cache)?;
+        // SAFETY: the node came from the caller's thread cache, so no other thread uses what it carries; an earlier
+        // payload was moved out by the winner of its state word. The schedule goes on, or takes the timer back.
+        unsafe { node.put_single(payload) };
+        Some(Self::arm_node(
             (index, node),
             Phase::Pending,
             deadline,
-            load,
             held,
             count,
         ))
@@ -102,19 +102,15 @@ impl<T> Table<T> {
         self.depot.is_exhausted()
     }
 
-    /// Arms a node, which the caller has taken.
+    /// Arms a node, which the caller has taken and which carries the payload.
     #[inline]
     pub(super) fn arm_node(
         (index, node): (u32, &Node<T>),
         phase: Phase,
         deadline: u64,
-        load: NodePayload<T>,
         held: bool,
         count: impl FnOnce(),
     ) -> Armed {
-        // SAFETY: the node came from the caller's thread cache, so no other thread uses what it carries; an earlier
-        // payload was moved out by the winner of its state word.
-        unsafe { node.put(load) };
         match phase {
             Phase::Waiting => node.deadline.set_settled(deadline),
             _ => node.deadline.set(deadline),
@@ -128,7 +124,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Ends a living timer as cancelled or returned and takes its payload; `None` if it had ended.
+    /// Ends a living timer as cancelled or returned and takes its payload.
     #[inline(always)] // a call costs a tenth of a cancel
     pub(crate) fn end(
         &self,
@@ -136,13 +132,15 @@ impl<T> Table<T> {
         index: u32,
         generation: u64,
         phase: Phase,
-    ) -> Option<T> {
-        let node = self.nodes.get(index)?;
+    ) -> Cancel<T> {
+        let Some(node) = self.nodes.get(index) else {
+            return Cancel::Gone;
+        };
         if node.state.end_as_armed(generation, phase) {
             // SAFETY: as in `take`; the timer fires once.
             let payload = unsafe { node.take_single() };
             cache.give(&self.depot, index);
-            return Some(payload);
+            return Cancel::Won(payload);
         }
         self.end_any(cache, index, generation, phase)
     }
@@ -155,30 +153,36 @@ impl<T> Table<T> {
         index: u32,
         generation: u64,
         phase: Phase,
-    ) -> Option<T> {
-        let node = self.nodes.get(index)?;
+    ) -> Cancel<T> {
+        let Some(node) = self.nodes.get(index) else {
+            return Cancel::Gone;
+        };
         let seen = node.state.load();
         if seen.is_bare(generation) {
             node.state.end_alone(seen, phase);
             // SAFETY: as in `end`.
             let payload = unsafe { node.take_single() };
             cache.give(&self.depot, index);
-            return Some(payload);
+            return Cancel::Won(payload);
         }
         self.end_any(cache, index, generation, phase)
     }
 
     /// Like [`end`](Self::end), of a timer in any state.
     #[inline(never)] // out of the way of the usual case
-    fn end_any(&self, cache: &ThreadCache, index: u32, generation: u64, phase: Phase) -> Option<T> {
-        let node = self.nodes.get(index)?;
+    fn end_any(&self, cache: &ThreadCache, index: u32, generation: u64, phase: Phase) -> Cancel<T> {
+        let Some(node) = self.nodes.get(index) else {
+            return Cancel::Gone;
+        };
         self.collect(cache, index, node, node.state.end(generation, phase))
     }
 
     /// Like [`Table::end`], for the `TimerHandle` that holds the node: the node stays until [`Table::release`].
     #[inline(always)] // as above
-    pub(crate) fn cancel_held(&self, cache: &ThreadCache, index: u32) -> Option<T> {
-        let node = self.nodes.get(index)?;
+    pub(crate) fn cancel_held(&self, cache: &ThreadCache, index: u32) -> Cancel<T> {
+        let Some(node) = self.nodes.get(index) else {
+            return Cancel::Gone;
+        };
         self.collect(cache, index, node, node.state.cancel_held())
     }
 
@@ -271,7 +275,7 @@ impl<T> Table<T> {
                     count(true);
                     let key = self.key(index, seen.generation());
                     // Never none: the timer has not been ended before.
-                    let Some(payload) = self.collect(cache, index, node, won) else {
+                    let Cancel::Won(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;
                     };
                     return Fate::Fire(Fired {
@@ -294,20 +298,20 @@ impl<T> Table<T> {
         index: u32,
         node: &Node<T>,
         ending: Ending,
-    ) -> Option<T> {
+    ) -> Cancel<T> {
         match ending {
-            Ending::Lost => None,
+            Ending::Lost => Cancel::Gone,
             Ending::Sole(was) => {
                 let payload = Self::take(node, was);
                 cache.give(&self.depot, index);
-                Some(payload)
+                Cancel::Won(payload)
             }
             // The caller's own hold keeps the node; nothing to release.
-            Ending::Held(was) => Some(Self::take(node, was)),
+            Ending::Held(was) => Cancel::Won(Self::take(node, was)),
             Ending::Shared(was) => {
                 let payload = Self::take(node, was);
                 self.release_taking(cache, index, node, was);
-                Some(payload)
+                Cancel::Won(payload)
             }
         }
     }
@@ -470,7 +474,7 @@ impl<T> Table<T> {
             let ending = node.state.end(state.generation(), Phase::Returned);
             // Before the node may serve again.
             let deadline = node.deadline.load().tick();
-            if let Some(payload) = self.collect(cache, index, node, ending) {
+            if let Cancel::Won(payload) = self.collect(cache, index, node, ending) {
                 let key = self.key(index, state.generation());
                 take(Fired {
                     payload,

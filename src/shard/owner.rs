@@ -11,6 +11,7 @@ use super::producer::{OwnTimers, unpack};
 use crate::inbox::Reader;
 use crate::node::fired::Fired;
 use crate::node::moves::Move;
+use crate::node::offer::offer;
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
@@ -18,7 +19,7 @@ use crate::sync::atomic::{Ordering, fence};
 use crate::sync::references;
 use crate::time::{Repeat, TickRate};
 use crate::turn::{Settled, TurnState, Turns};
-use crate::types::{Budget, Key, ScheduleError, Scheduled};
+use crate::types::{Budget, Cancel, Key, ScheduleError, ScheduleErrorKind, Scheduled};
 use crate::wheel::{Entry, Wheel, ZOMBIES_PER_LOOK, no_memory};
 use std::sync::Arc;
 
@@ -280,17 +281,17 @@ impl<T> Owner<T> {
 
     /// Cancels a timer of this shard, whichever thread scheduled it.
     #[inline]
-    pub(crate) fn cancel(&mut self, key: Key<T>) -> Option<T> {
+    pub(crate) fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
         let own = self.handle.of_owner();
-        let payload = if self.is_alone() {
-            own.end_alone(key)?
+        let cancel = if self.is_alone() {
+            own.end_alone(key)
         } else {
-            own.end(key)?
+            own.end(key)
         };
-        if own.count_cancelled() % ZOMBIES_PER_LOOK == 0 {
+        if cancel.is_won() && own.count_cancelled() % ZOMBIES_PER_LOOK == 0 {
             self.look_at_zombies();
         }
-        Some(payload)
+        cancel
     }
 
     /// Cancels the timers that are pending now and gives their keys, ticks and payloads to `take`, in no particular
@@ -298,7 +299,7 @@ impl<T> Owner<T> {
     pub(crate) fn cancel_all(&mut self, mut take: impl FnMut(Key<T>, u64, T)) {
         let handle = Arc::clone(&self.handle);
         handle.table.for_each_pending(|key, tick| {
-            if let Some(payload) = self.cancel(key) {
+            if let Cancel::Won(payload) = self.cancel(key) {
                 take(key, tick, payload);
             }
         });
@@ -510,34 +511,32 @@ impl<T> Owner<T> {
     /// Arms a timer past the inbox.
     #[inline]
     pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Scheduled<T> {
-        let armed = self
-            .handle
-            .of_owner()
-            .arm(deadline, payload, false, false)?;
-        self.insert_new(armed, deadline)
+        offer(payload, |payload| {
+            let own = self.handle.of_owner();
+            let armed = own.arm(deadline, payload, false, false)?;
+            let Armed {
+                index, generation, ..
+            } = armed;
+            // False if another thread has ended the timer, which can only have guessed its key.
+            if !self.insert_new(armed, deadline)
+                && self.handle.of_owner().retract(index, generation, false)
+            {
+                return Err(ScheduleErrorKind::OutOfMemory);
+            }
+            Ok(self.handle.key(armed))
+        })
     }
 
-    /// Inserts the entry of a timer that has just been armed and counted, or takes it back if there is no memory.
+    /// Inserts the entry of a timer that has just been armed and counted; false if there is no memory.
     #[inline(always)]
-    fn insert_new(&mut self, armed: Armed, deadline: u64) -> Scheduled<T> {
-        let Armed {
-            index,
-            generation,
-            mark,
-        } = armed;
-        let key = self.handle.table.key(index, generation);
+    fn insert_new(&mut self, armed: Armed, deadline: u64) -> bool {
+        let Armed { index, mark, .. } = armed;
         let entry = Entry {
             deadline,
             index,
             mark,
         };
-        if !self.try_insert(entry) {
-            // `None` if another thread has ended the timer, which can only have guessed its key.
-            if let Some(payload) = self.handle.of_owner().take_back(index, generation, false) {
-                return Err(ScheduleError::no_memory(payload));
-            }
-        }
-        Ok(key)
+        self.try_insert(entry)
     }
 
     /// Inserts an entry; false if there is no memory.
@@ -566,6 +565,15 @@ impl<T> Owner<T> {
     pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Scheduled<T> {
         let deadline = repeat.recurrence.tick();
         let armed = self.handle.of_owner().arm_periodic(repeat, false)?;
-        self.insert_new(armed, deadline)
+        if !self.insert_new(armed, deadline) {
+            let Armed {
+                index, generation, ..
+            } = armed;
+            // As in `schedule`.
+            if let Some(payload) = self.handle.of_owner().take_back(index, generation, false) {
+                return Err(ScheduleError::no_memory(payload));
+            }
+        }
+        Ok(self.handle.key(armed))
     }
 }

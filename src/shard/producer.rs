@@ -8,6 +8,7 @@ use crate::contain;
 use crate::inbox::Message;
 use crate::node::fired::Fired;
 use crate::node::moves::Move;
+use crate::node::offer::{Offer, offer};
 use crate::node::table::Armed;
 use crate::park::Announced;
 use crate::state::Phase;
@@ -15,9 +16,10 @@ use crate::sync::bounded;
 use crate::sync::segments::MAX_SLOTS;
 use crate::time::Repeat;
 use crate::turn::{Fate, TimerStore};
-use crate::types::{Key, ScheduleError, ScheduleErrorKind, Scheduled};
+use crate::types::{Cancel, Key, ScheduleError, ScheduleErrorKind, Scheduled};
 use crate::wheel::{Entry, Records, too_many};
 use std::alloc::{Layout, handle_alloc_error};
+use std::mem;
 
 /// A thread looks at the zombie bound every so many of its cancels.
 const CANCELS_PER_LOOK: u64 = 4096;
@@ -92,24 +94,27 @@ impl<T> ShardHandle<T> {
 impl<T> Producer<'_, T> {
     /// Arms a timer for `deadline`. Lock-free; allocates only while the table grows.
     #[inline(always)] // or what comes back goes through memory
-    pub(crate) fn schedule(self, deadline: u64, payload: T, held: bool) -> Scheduled<T, Armed> {
+    pub(crate) fn schedule(
+        self,
+        deadline: u64,
+        payload: Offer<'_, T>,
+        held: bool,
+    ) -> Result<Armed, ScheduleErrorKind> {
         let armed = self.arm(deadline, payload, held, true)?;
         self.announce(deadline, armed, held)
     }
 
-    /// Ends a schedule: tells the owner of the timer. Fails if the shard is closed, unless `stop` has found the timer and
-    /// returned it: then it was accepted.
+    /// Ends the schedule of an offered payload: tells the owner of the timer. Fails if the shard is closed, unless `stop`
+    /// has found the timer and returned it: then it was accepted.
     #[inline(always)]
-    fn announce(self, deadline: u64, armed: Armed, held: bool) -> Scheduled<T, Armed> {
+    fn announce(self, deadline: u64, armed: Armed, held: bool) -> Result<Armed, ScheduleErrorKind> {
         let Armed {
             index,
             generation,
             mark,
         } = armed;
-        if !self.send(deadline, index, mark) {
-            if let Some(payload) = self.take_back(index, generation, held) {
-                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
-            }
+        if !self.send(deadline, index, mark) && self.retract(index, generation, held) {
+            return Err(ScheduleErrorKind::Stopped);
         }
         if held {
             self.thread.handles_made.add(1);
@@ -117,65 +122,72 @@ impl<T> Producer<'_, T> {
         Ok(armed)
     }
 
+    /// Takes the timer back, whose payload is left where it was offered; false if `stop` has returned it already.
+    #[cold]
+    pub(super) fn retract(self, index: u32, generation: u64, held: bool) -> bool {
+        self.take_back(index, generation, held)
+            .map(mem::forget)
+            .is_some()
+    }
+
     /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
     #[inline(always)]
     pub(super) fn arm(
         self,
         deadline: u64,
-        payload: T,
+        payload: Offer<'_, T>,
         held: bool,
         send: bool,
-    ) -> Scheduled<T, Armed> {
+    ) -> Result<Armed, ScheduleErrorKind> {
         if self.shard.limit.is_some() || send && !self.thread.writer.is_ready() {
-            if let Err(kind) = self.admit(send) {
-                return Err(ScheduleError::new(kind, payload));
-            }
+            self.admit(send)?;
         }
         self.arm_admitted(deadline, payload, held)
     }
 
     /// Like [`arm`](Self::arm), once there is a permit, which is given back with the payload, and a slot for a message.
     #[inline(always)]
-    fn arm_admitted(self, deadline: u64, payload: T, held: bool) -> Scheduled<T, Armed> {
+    fn arm_admitted(
+        self,
+        deadline: u64,
+        payload: Offer<'_, T>,
+        held: bool,
+    ) -> Result<Armed, ScheduleErrorKind> {
         // Counted before any other thread can see the timer: the owner may fire it, or `stop` return it, at once.
         let count = || _ = self.thread.scheduled.add(1);
-        let armed = self
-            .shard
+        self.shard
             .table
-            .arm(&self.thread.cache, deadline, payload, held, count);
-        armed.map_err(|payload| self.no_node(payload))
+            .arm(&self.thread.cache, deadline, payload, held, count)
+            .ok_or_else(|| self.no_node())
     }
 
     /// Gives back the permit of a timer for which there was no node.
     #[cold]
-    fn no_node(self, payload: T) -> ScheduleError<T> {
+    fn no_node(self) -> ScheduleErrorKind {
         self.shard.release_permit();
         if !self.shard.table.is_full() {
-            return ScheduleError::no_memory(payload);
+            return ScheduleErrorKind::OutOfMemory;
         }
-        let shard = usize::from(self.shard.id);
-        ScheduleError::new(
-            ScheduleErrorKind::OutOfNodes {
-                shard,
-                limit: MAX_SLOTS,
-            },
-            payload,
-        )
+        ScheduleErrorKind::OutOfNodes {
+            shard: usize::from(self.shard.id),
+            limit: MAX_SLOTS,
+        }
     }
 
     /// Takes the timer's payload back, because the shard is closed, unless `stop` has returned it already.
     #[cold]
     pub(super) fn take_back(self, index: u32, generation: u64, held: bool) -> Option<T> {
         let Self { shard, thread } = self;
-        let payload = if held {
-            let payload = shard.table.cancel_held(&thread.cache, index)?;
-            shard.table.release(&thread.cache, index);
-            payload
+        let cancel = if held {
+            shard.table.cancel_held(&thread.cache, index)
         } else {
-            shard
-                .table
-                .end(&thread.cache, index, generation, Phase::Cancelled)?
+            let cancelled = Phase::Cancelled;
+            shard.table.end(&thread.cache, index, generation, cancelled)
         };
+        let payload = cancel.into_payload()?;
+        if held {
+            shard.table.release(&thread.cache, index);
+        }
         thread.scheduled.add(u64::MAX);
         shard.release_permit();
         Some(payload)
@@ -183,7 +195,7 @@ impl<T> Producer<'_, T> {
 
     /// Ends the timer that `key` names: its payload, if the caller won. One compare-and-swap.
     #[inline]
-    pub(super) fn end(self, key: Key<T>) -> Option<T> {
+    pub(super) fn end(self, key: Key<T>) -> Cancel<T> {
         let Self { shard, thread } = self;
         shard.table.end(
             &thread.cache,
@@ -195,7 +207,7 @@ impl<T> Producer<'_, T> {
 
     /// Like [`end`](Self::end), for an owner that is alone.
     #[inline]
-    pub(super) fn end_alone(self, key: Key<T>) -> Option<T> {
+    pub(super) fn end_alone(self, key: Key<T>) -> Cancel<T> {
         let Self { shard, thread } = self;
         shard.table.end_alone(
             &thread.cache,
@@ -207,8 +219,12 @@ impl<T> Producer<'_, T> {
 
     /// Cancels the timer that `key` names: its payload, if the caller won.
     #[inline]
-    pub(crate) fn cancel(self, key: Key<T>) -> Option<T> {
-        self.end(key).inspect(|_| self.cancelled())
+    pub(crate) fn cancel(self, key: Key<T>) -> Cancel<T> {
+        let cancel = self.end(key);
+        if cancel.is_won() {
+            self.cancelled();
+        }
+        cancel
     }
 
     /// Cancels the timers that are pending now: their keys, ticks and payloads, in no particular order. O(peak number of
@@ -216,7 +232,7 @@ impl<T> Producer<'_, T> {
     pub(crate) fn cancel_all(self) -> Vec<(Key<T>, u64, T)> {
         let mut cancelled = Vec::new();
         for (key, deadline) in self.shard.table.pending_keys() {
-            if let Some(payload) = self.cancel(key) {
+            if let Cancel::Won(payload) = self.cancel(key) {
                 cancelled.push((key, deadline, payload));
             }
         }
@@ -225,9 +241,12 @@ impl<T> Producer<'_, T> {
 
     /// Like [`cancel`](Self::cancel), for the handle that holds the node.
     #[inline]
-    pub(crate) fn cancel_held(self, index: u32) -> Option<T> {
-        let payload = self.shard.table.cancel_held(&self.thread.cache, index);
-        payload.inspect(|_| self.cancelled())
+    pub(crate) fn cancel_held(self, index: u32) -> Cancel<T> {
+        let cancel = self.shard.table.cancel_held(&self.thread.cache, index);
+        if cancel.is_won() {
+            self.cancelled();
+        }
+        cancel
     }
 
     /// Cancels the timer behind a handle, and schedules another one for its tick under its permit. Returns the payload of
@@ -236,20 +255,18 @@ impl<T> Producer<'_, T> {
     pub(crate) fn replace(self, index: u32, payload: T) -> Result<(T, Scheduled<T>), T> {
         let Self { shard, thread } = self;
         let deadline = shard.table.deadline(index);
-        let Some(before) = shard.table.cancel_held(&thread.cache, index) else {
+        let Cancel::Won(before) = shard.table.cancel_held(&thread.cache, index) else {
             return Err(payload);
         };
         if thread.cancelled.add(1) % CANCELS_PER_LOOK == 0 {
             self.look_at_zombies();
         }
         self.release(index);
-        let scheduled = match self.prepare(true) {
-            Ok(()) => self
-                .arm_admitted(deadline, payload, true)
-                .and_then(|armed| self.announce(deadline, armed, true))
-                .map(|armed| self.shard.key(armed)),
-            Err(kind) => Err(ScheduleError::new(kind, payload)),
-        };
+        let scheduled = offer(payload, |payload| {
+            self.prepare(true)?;
+            let armed = self.arm_admitted(deadline, payload, true)?;
+            Ok(shard.key(self.announce(deadline, armed, true)?))
+        });
         Ok((before, scheduled))
     }
 
@@ -321,8 +338,12 @@ impl<T> Producer<'_, T> {
     pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Scheduled<T> {
         let deadline = repeat.recurrence.tick();
         let armed = self.arm_periodic(repeat, true)?;
-        self.announce(deadline, armed, false)
-            .map(|armed| self.shard.key(armed))
+        if !self.send(deadline, armed.index, armed.mark) {
+            if let Some(payload) = self.take_back(armed.index, armed.generation, false) {
+                return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
+            }
+        }
+        Ok(self.shard.key(armed))
     }
 
     /// Arms a periodic timer. `send`: a message will follow, for which there must be a slot.
@@ -357,7 +378,7 @@ impl<T> Producer<'_, T> {
             .shard
             .table
             .arm_periodic(&self.thread.cache, repeat, template, count);
-        armed.map_err(|payload| self.no_node(payload))
+        armed.map_err(|payload| ScheduleError::new(self.no_node(), payload))
     }
 
     /// Takes a permit, and makes sure that a message can be sent if one will be.
@@ -490,7 +511,7 @@ impl<T> TimerStore for OwnTimers<'_, T> {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use super::{ShardHandle, pack, unpack};
+    use super::{ShardHandle, offer, pack, unpack};
     use crate::shard::Owner;
     use crate::sync::way;
     use crate::time::TickRate;
@@ -517,7 +538,7 @@ mod tests {
         let owner = sleeping(move || counted.fetch_add(1, Ordering::SeqCst) >= 2);
         let handle = owner.handle;
         for (tick, called) in [(5, 1), (6, 2), (5, 3), (4, 3)] {
-            let _ = handle.producer(0).schedule(tick, 0, false).unwrap();
+            let _ = offer(0, |it| handle.producer(0).schedule(tick, it, false)).unwrap();
             assert_eq!(
                 calls.load(Ordering::SeqCst),
                 called,
@@ -543,7 +564,7 @@ mod tests {
         });
         assert!(shard.set(Arc::downgrade(&owner.handle)).is_ok());
         for (tick, called) in [(5, 1), (60, 1), (6, 2), (4, 2)] {
-            let _ = owner.handle.producer(0).schedule(tick, 0, false).unwrap();
+            let _ = offer(0, |it| owner.handle.producer(0).schedule(tick, it, false)).unwrap();
             assert_eq!(calls.load(Ordering::SeqCst), called, "for tick {tick}");
         }
     }

@@ -138,6 +138,7 @@ impl ShardStats {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
+    use crate::node::offer::offer;
     use crate::shard::Owner;
     use crate::sync::way;
     use crate::types::Budget;
@@ -150,13 +151,13 @@ mod tests {
         let handle = std::sync::Arc::clone(&owner.handle);
         let hour = Time::from_nanos(3_600_000_000_000);
         let lag = || ShardStats::of(&handle, &rate, hour).lag;
-        let _ = handle.producer(0).schedule(5, 7, false).unwrap();
+        let _ = offer(7, |it| handle.producer(0).schedule(5, it, false)).unwrap();
         assert_eq!(owner.turn(5, &Budget::new(), |_| ()).fired, 1);
         assert!(owner.begin_sleep(u64::MAX));
         let _ = handle.wake_state.notify(5);
         assert_eq!(lag(), Duration::ZERO);
         // The next one is announced by the word that is low already.
-        let _ = handle.producer(0).schedule(6, 7, false).unwrap();
+        let _ = offer(7, |it| handle.producer(0).schedule(6, it, false)).unwrap();
         assert!(lag() >= Duration::from_secs(3599));
     }
 }

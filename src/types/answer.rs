@@ -32,12 +32,6 @@ pub enum Cancel<T> {
 }
 
 impl<T> Cancel<T> {
-    #[cfg(feature = "threads")]
-    #[inline]
-    pub(crate) fn from_payload(payload: Option<T>) -> Self {
-        payload.map_or(Self::Gone, Self::Won)
-    }
-
     /// Returns whether this call cancelled the timer.
     #[must_use]
     pub fn is_won(&self) -> bool {

@@ -1,9 +1,11 @@
 //! A table of real size, on one thread.
 
 use super::*;
+use crate::node::offer::offer;
 use crate::node::table::Armed;
 use crate::state::Phase;
 use crate::system::takes_pages_back;
+use crate::types::ScheduleErrorKind;
 use std::collections::HashSet;
 
 const KEPT: u64 = kept::<u64>();
@@ -35,7 +37,11 @@ impl Scene {
     }
 
     fn arm_one(&self, cache: &ThreadCache, payload: u64) -> Armed {
-        self.table.arm(cache, 10, payload, false, || ()).unwrap()
+        offer(payload, |payload| {
+            let armed = self.table.arm(cache, 10, payload, false, || ());
+            armed.ok_or(ScheduleErrorKind::OutOfMemory)
+        })
+        .unwrap()
     }
 
     fn end_all<'a>(&self, timers: impl IntoIterator<Item = &'a Armed>) {
@@ -45,6 +51,7 @@ impl Scene {
     fn end(&self, timer: &Armed) -> Option<u64> {
         self.table
             .end(&self.cache, timer.index, timer.generation, Phase::Cancelled)
+            .into_payload()
     }
 
     /// As the owner does at the end of a turn, until there is nothing to do; how many steps that took.
