@@ -2,7 +2,7 @@
 //!
 //! It stays where the caller has it until it is moved to its node. Given from function to function it would be copied
 //! several times, two words at a time. What was written as single words a moment ago cannot be read that way before
-//! the processor has written it to its cache: each copy of a closure took 3 to 5 ns.
+//! the processor has written it to its cache: 11 ns of each pair with a closure.
 
 use crate::types::{ScheduleError, ScheduleErrorKind, Scheduled};
 use std::mem::{self, ManuallyDrop, MaybeUninit};
