@@ -49,6 +49,8 @@ fn main() -> Result<(), Failure> {
     output(Command::new("make").args([
         "-C",
         &path(&root.join("c")),
+        // An install by itself takes what an earlier commit has built.
+        "all",
         "install",
         "PREFIX=/usr",
         &format!("DESTDIR={}", path(folder.path())),
