@@ -8,7 +8,9 @@ use crate::contain;
 use crate::inbox::Message;
 use crate::node::fired::Fired;
 use crate::node::moves::Move;
-use crate::node::offer::{Offer, offer};
+use crate::node::offer::Offer;
+#[cfg(any(feature = "futures", test))]
+use crate::node::offer::offer;
 use crate::node::table::Armed;
 use crate::park::Announced;
 use crate::state::Phase;
