@@ -4,6 +4,8 @@
 //! returned. So a thread that has found a timer ended, and then finds another entry here, or none, is behind that
 //! timer's handler. The owner pays a store for that, and threads that never wait pay nothing.
 
+use super::word::unpack;
+use crate::state::is_mark_of;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread;
 
@@ -46,11 +48,14 @@ impl Current {
         self.entry.store(entry, Ordering::Release);
     }
 
-    /// Returns what the owner is at, if it is an entry of this node. The next entry of the node differs from it.
-    pub(super) fn at(&self, index: u32) -> Option<u64> {
+    /// Returns what the owner is at, if it is an entry of this node's timer, by as much of the generation as a mark has.
+    /// The next entry of the node differs from it.
+    pub(super) fn at(&self, index: u32, generation: u64) -> Option<u64> {
         // ORDERING: Acquire pairs with `set`. [P47]
         let entry = self.entry.load(Ordering::Acquire);
-        (entry & IS_SET != 0 && entry as u32 == index).then_some(entry)
+        let (node, mark) = unpack(entry);
+        let is_its = entry & IS_SET != 0 && node == index && is_mark_of(mark, generation);
+        is_its.then_some(entry)
     }
 
     /// Returns whether the calling thread takes the turn: one of its handlers may be what asks.

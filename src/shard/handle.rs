@@ -148,7 +148,7 @@ impl<T> ShardHandle<T> {
     /// Returns what the owner is at, if that may be the handler of the timer that a key names; another answer later is
     /// about another entry. Of a timer that has not ended it says nothing about what is to come.
     pub(crate) fn call_under_way(&self, key: Key<T>) -> Option<u64> {
-        self.current.at(key.index())
+        self.current.at(key.index(), self.table.generation(key))
     }
 
     /// Returns whether the calling thread takes a turn of this shard: its handlers may be what asks.

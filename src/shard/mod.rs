@@ -9,10 +9,10 @@
 //! Time is an argument of everything here: nothing in this folder reads a clock, starts a thread or sleeps.
 //!
 //! `handle` also has the thread state, the part of a shard that belongs to one thread: its free nodes, its block of
-//! the inbox and its counters. `calls` are those of periodic timers. `current` says where
-//! the owner is in its turn. `limit` is the bound on pending timers.
-//! `counters` has the counter and those of the owner, `histogram` counts durations, `stats` a snapshot of all of it, and `pin_state` says how a
-//! worker is pinned. `way` keeps a thread's producer between calls.
+//! the inbox and its counters. `calls` are those of periodic timers. `current` says where the owner is in its turn.
+//! `word` has an entry in one word. `limit` is the bound on pending timers. `counters` has the counter and those of the
+//! owner, `histogram` counts durations, `stats` a snapshot of all of it, and `pin_state` says how a worker is pinned.
+//! `way` keeps a thread's producer between calls.
 
 mod calls;
 pub(crate) mod counters;
@@ -25,6 +25,7 @@ mod pin_state;
 pub(crate) mod producer;
 mod stats;
 mod way;
+mod word;
 
 pub(crate) use crate::node::fired::Fired;
 pub(crate) use handle::ShardHandle;

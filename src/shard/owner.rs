@@ -7,7 +7,8 @@
 
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
-use super::producer::{OwnTimers, unpack};
+use super::producer::OwnTimers;
+use super::word::unpack;
 use crate::inbox::Reader;
 use crate::node::fired::Fired;
 use crate::node::moves::Move;

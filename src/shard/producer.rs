@@ -4,6 +4,7 @@
 //! by the place of their timer. The owner has one, too, for its own timers.
 
 use super::handle::{ShardHandle, ThreadState};
+use super::word::pack;
 use crate::contain;
 use crate::inbox::Message;
 use crate::node::fired::Fired;
@@ -32,18 +33,6 @@ const CANCELS_PER_LOOK: u64 = 4096;
 /// should come late, and each node that it looks at is a cache line which the producer's next cancel wants back.
 /// But 1 MiB of messages is as much as should lie around.
 const MOST_UNREAD: u64 = bounded(64 * 1024, 4);
-
-/// Returns an entry's name and mark in the 63 bits of a message. The mark's lowest bit is always set: the timer lives.
-#[inline]
-fn pack(index: u32, mark: u32) -> u64 {
-    u64::from(mark >> 1) << 32 | u64::from(index)
-}
-
-/// Returns the index and mark in a message's word.
-#[inline]
-pub(super) fn unpack(word: u64) -> (u32, u32) {
-    (word as u32, ((word >> 31) | 1) as u32)
-}
 
 /// Ends the process, because there is no memory for a thread's part of a shard.
 #[cold]
@@ -513,7 +502,7 @@ impl<T> TimerStore for OwnTimers<'_, T> {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use super::{ShardHandle, offer, pack, unpack};
+    use super::{ShardHandle, offer};
     use crate::shard::Owner;
     use crate::sync::way;
     use crate::time::TickRate;
@@ -568,13 +557,6 @@ mod tests {
         for (tick, called) in [(5, 1), (60, 1), (6, 2), (4, 2)] {
             let _ = offer(0, |it| owner.handle.producer(0).schedule(tick, it, false)).unwrap();
             assert_eq!(calls.load(Ordering::SeqCst), called, "for tick {tick}");
-        }
-    }
-
-    #[test]
-    fn a_message_names_any_node_and_any_living_mark() {
-        for (index, mark) in [(0, u32::MAX), (1, 3), (1 << 31, 1), (u32::MAX, 5)] {
-            assert_eq!(unpack(pack(index, mark)), (index, mark));
         }
     }
 }

@@ -196,6 +196,22 @@ fn another_timers_handler_is_not_waited_for() {
     drop(gate);
 }
 
+/// Nor is that of a later timer in the same node.
+#[test]
+fn with_a_stale_key_there_is_nothing_to_wait_for() {
+    let timer = one_shard().build().unwrap();
+    let stale = timer.run_after(HOUR, || ()).unwrap();
+    assert!(timer.cancel(stale).is_won());
+    let (gate, key) = run_gated(&timer);
+    gate.begun.recv_timeout(secs(60)).unwrap();
+    let node = |key: Key<TimerTask>| key.to_raw().to_bits() as u32;
+    assert_eq!(node(stale), node(key));
+    let wait = |key| timer.wait_for_handler(key, Duration::ZERO);
+    assert_eq!(wait(stale), Ok(()));
+    assert_eq!(wait(key), Err(WaitError::TimedOut));
+    drop(gate);
+}
+
 /// Each timer of a chain takes the node of the one before.
 #[test]
 fn the_next_timer_of_the_same_node_is_not_waited_for_long() {
