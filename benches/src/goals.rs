@@ -98,7 +98,7 @@ fn goals() -> Vec<Goal> {
         (BUSY, Timer, "early", AtMost(0.0), "0 early"),
         (BUSY, Timer, "p99 ms", Than(0.5, BUSY, Tokio, "p99 ms"), "beside busy loops: p99 <= 0.5 x tokio's"),
         (BUSY, TimerPriority, "p99 ms", AtMost(1.1), "with a priority: p99 <= 1.1 ticks"),
-        ("busy-wake", Timer, "p99 us", Than(1.3, "wake-busy", TimerUnpinned, "p99 us"), "p99 <= 1.3 x unpinned's"),
+        ("busy-wake", Timer, "p99 us", Than(1.3, "busy-wake", TimerUnpinned, "p99 us"), "p99 <= 1.3 x unpinned's"),
         ("wake", Timer, "p50 us", Than(1.3, "wake", LockedTree, "p50 us"), "p50 <= 1.3 x mutex + condvar"),
         ("idle-1M", Timer, "wake-ups/s", AtMost(0.0), "0 wake-ups/s"),
         ("idle-1M", Timer, "bytes/timer", AtMost(48.0), "<= 48 bytes per timer"),
@@ -205,6 +205,7 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::{Figure, Scale};
     use crate::results::measured;
 
     fn verdict(values: &[(Peer, f64)]) -> (String, bool) {
@@ -224,6 +225,21 @@ mod tests {
             verdict(&[(own, 12.0), rival, (Peer::Floor, 3.0)]),
             (shown, true)
         );
+    }
+
+    /// Otherwise it counts as not measured.
+    #[test]
+    fn goals_compare_figures_that_exist() {
+        let figures = Figure::all(Scale::Full);
+        for (id, .., bar, goal) in goals() {
+            let other = match bar {
+                Bar::Than(_, other, ..) => other,
+                _ => id,
+            };
+            for id in [id, other] {
+                assert!(figures.iter().any(|it| it.id == id), "{id} of {goal}");
+            }
+        }
     }
 
     #[test]
