@@ -72,7 +72,7 @@ impl World {
         let cache = &self.caches[thread];
         offer(self.payload(id), |payload| {
             let armed = self.table.arm(cache, deadline, payload, held, || ());
-            armed.ok_or(ScheduleErrorKind::OutOfMemory)
+            armed.map_err(|payload| payload.refuse(ScheduleErrorKind::OutOfMemory))
         })
         .ok()
     }

@@ -15,7 +15,7 @@ use super::routing::Router;
 use super::settings::{Drive, IdleStrategy};
 use super::task::Wakers;
 use crate::contain::Contained;
-use crate::node::offer::{Offer, offer};
+use crate::node::offer::{Offer, Refusal, offer};
 use crate::node::table::Armed;
 use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -279,8 +279,10 @@ impl<T: Send + 'static> Inner<T> {
         payload: Offer<'_, T>,
         held: bool,
         name: impl FnOnce(&ShardHandle<T>, Armed) -> N,
-    ) -> Result<N, ScheduleErrorKind> {
-        self.ready()?;
+    ) -> Result<N, Refusal> {
+        if let Err(kind) = self.ready() {
+            return Err(payload.refuse(kind));
+        }
         let way = way::current();
         if way.group != self.group {
             return payload.by_value(|payload| self.schedule_by_slot(tick, payload, held, name));
@@ -289,7 +291,7 @@ impl<T: Send + 'static> Inner<T> {
         let producer = unsafe { Producer::of(way) };
         match producer.schedule(tick, payload, held) {
             Ok(armed) => Ok(name(producer.shard, armed)),
-            Err(kind) => Err(self.rejected(kind, usize::from(way.shard))),
+            Err(refusal) => Err(refusal.map(|kind| self.rejected(kind, usize::from(way.shard)))),
         }
     }
 
@@ -308,9 +310,9 @@ impl<T: Send + 'static> Inner<T> {
                     Some(producer) => producer
                         .schedule(tick, payload, held)
                         .map(|armed| name(producer.shard, armed)),
-                    None => Err(ScheduleErrorKind::OutOfMemory),
+                    None => Err(payload.refuse(ScheduleErrorKind::OutOfMemory)),
                 };
-                scheduled.map_err(|kind| self.rejected(kind, shard))
+                scheduled.map_err(|refusal| refusal.map(|kind| self.rejected(kind, shard)))
             })
         })
     }
@@ -332,6 +334,7 @@ impl<T: Send + 'static> Inner<T> {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use crate::{Builder, Drive, Expired, Routing, Timer};
+    use std::sync::Arc;
     use std::time::Duration;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -395,6 +398,20 @@ mod tests {
             let key = timer.schedule(HOUR, 0).unwrap();
             assert_eq!(key.shard(), home);
         }
+    }
+
+    /// With timers that are spread no thread remembers a way.
+    #[test]
+    fn a_refusal_by_slot_gives_the_payload_back_once() {
+        let builder = Builder::new().shards(2).routing(Routing::Spread);
+        let builder = builder.drive(Drive::Manual).max_pending(1);
+        let timer = builder.build_with(|_: Expired<Arc<()>>| ()).unwrap();
+        let payload = Arc::new(());
+        timer.schedule(HOUR, Arc::clone(&payload)).unwrap();
+        let refused = timer.schedule(HOUR, Arc::clone(&payload)).unwrap_err();
+        assert_eq!(Arc::strong_count(&payload), 3);
+        drop(refused);
+        assert_eq!(Arc::strong_count(&payload), 2);
     }
 
     /// Each thread inherits the number of the one before, and its part of the shard.

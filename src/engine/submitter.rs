@@ -86,10 +86,12 @@ impl<'a, T: Send + 'static> Submitter<'a, T> {
         let inner = &self.timer.inner;
         let tick = inner.tick(when);
         offer(payload, |payload| {
-            inner.ready()?;
+            if let Err(kind) = inner.ready() {
+                return Err(payload.refuse(kind));
+            }
             match self.producer.schedule(tick, payload, false) {
                 Ok(armed) => Ok(self.producer.shard.key(armed)),
-                Err(kind) => Err(inner.rejected(kind, self.shard)),
+                Err(refusal) => Err(refusal.map(|kind| inner.rejected(kind, self.shard))),
             }
         })
     }

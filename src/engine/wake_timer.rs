@@ -273,7 +273,7 @@ impl WakeTimer {
     fn end(&mut self) -> Option<Waker> {
         let key = self.armed.take()?;
         self.engine
-            .on_shard(key.shard(), None, |producer| take_back(producer, key))
+            .on_shard(key.shard(), None, |producer| end_held(producer, key))
     }
 }
 
@@ -284,11 +284,11 @@ impl Drop for WakeTimer {
         if armed.is_none() && !self.counted {
             return;
         }
-        // Each engine has a first shard, and counts on any.
+        // The count is summed over all shards, so any shard may count this one.
         let shard = armed.map_or(0, Key::shard);
         let counted = u64::from(self.counted);
         let waker = self.engine.on_shard(shard, None, |producer| {
-            let waker = armed.and_then(|key| take_back(producer, key));
+            let waker = armed.and_then(|key| end_held(producer, key));
             // The last use of the engine.
             producer.thread.handles_dropped.add(counted);
             waker
@@ -301,7 +301,7 @@ impl Drop for WakeTimer {
 
 /// Cancels a future's timer, if it is pending, releases its node, and returns its waker.
 #[inline]
-fn take_back(producer: Producer<'_, TimerTask>, key: Key<TimerTask>) -> Option<Waker> {
+fn end_held(producer: Producer<'_, TimerTask>, key: Key<TimerTask>) -> Option<Waker> {
     let task = producer.cancel_held(key.index());
     producer.release(key.index());
     task.into_payload()?.try_into_waker().ok()

@@ -77,7 +77,9 @@ impl<T: Send + 'static> Remote<T> {
         let tick = self.deadline_now(when.into()).tick;
         offer(payload, |payload| {
             self.shard.try_with_producer(|producer| {
-                let producer = producer.ok_or(ScheduleErrorKind::OutOfMemory)?;
+                let Some(producer) = producer else {
+                    return Err(payload.refuse(ScheduleErrorKind::OutOfMemory));
+                };
                 let armed = producer.schedule(tick, payload, false)?;
                 Ok(self.shard.key(armed))
             })

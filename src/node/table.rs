@@ -11,6 +11,7 @@ use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
 use crate::turn::Fate;
 use crate::types::{Cancel, Key, KeyMask};
+use crate::wheel::Entry;
 
 /// A freshly armed timer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,18 @@ pub(crate) struct Armed {
     pub(crate) index: u32,
     pub(crate) generation: u64,
     pub(crate) mark: u32,
+}
+
+impl Armed {
+    /// Returns the entry of the timer.
+    #[inline]
+    pub(crate) const fn entry(self, deadline: u64) -> Entry {
+        Entry {
+            deadline,
+            index: self.index,
+            mark: self.mark,
+        }
+    }
 }
 
 /// See the module.
@@ -65,22 +78,24 @@ impl<T> Table<T> {
         self.keys.generation(key)
     }
 
-    /// Arms a node; `None` if the table is full or there is no memory for it to grow. `count` is called before any other
-    /// thread can see the timer.
+    /// Arms a node; gives the offer back if the table is full or there is no memory for it to grow. `count` is called
+    /// before any other thread can see the timer.
     #[inline]
-    pub(crate) fn arm(
+    pub(crate) fn arm<'p>(
         &self,
         cache: &ThreadCache,
         deadline: u64,
-        payload: Offer<'_, T>,
+        payload: Offer<'p, T>,
         held: bool,
         count: impl FnOnce(),
-    ) -> Option<Armed> {
-        let (index, node) = self.take_node(cache)?;
+    ) -> Result<Armed, Offer<'p, T>> {
+        let Some((index, node)) = self.take_node(cache) else {
+            return Err(payload);
+        };
         // SAFETY: the node came from the caller's thread cache, so no other thread uses what it carries; an earlier
-        // payload was moved out by the winner of its state word. The schedule goes on, or takes the timer back.
+        // payload was moved out by the winner of its state word.
         unsafe { node.put_single(payload) };
-        Some(Self::arm_node(
+        Ok(Self::arm_node(
             (index, node),
             Phase::Pending,
             deadline,
@@ -366,7 +381,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Asks for all of a node: it may lie on two cache lines.
+    /// Asks for a node's first and last cache line.
     #[inline]
     pub(crate) fn prefetch_whole(&self, index: u32) {
         if cfg!(not(tickwheel_loom)) {

@@ -280,8 +280,9 @@ impl<T> ShardHandle<T> {
         next.min(self.wake_state.earliest_unread())
     }
 
-    /// Returns how many more owned handles were counted here as made than as dropped; it wraps, and the sum over an
-    /// engine's shards is exact once no more are made. Before that the sum may be too large. O(threads).
+    /// Returns how many more owned handles were counted here as made than as dropped; it wraps. The sum over an engine's
+    /// shards is exact once no `Timer` makes more: a future that arms another timer is itself counted all the while.
+    /// Before that the sum may be too large. O(threads).
     pub(crate) fn handles_left(&self) -> u64 {
         let dropped = self.threads_sum(|thread| thread.handles_dropped.get());
         self.threads_sum(|thread| thread.handles_made.get())
@@ -313,9 +314,9 @@ pub(crate) struct ThreadState {
     pub(crate) moves_sent: Counter,
     /// Deadlines moved through this thread state.
     pub(crate) moves: Counter,
-    /// Owned handles made of timers that were accepted through this thread state.
+    /// Owned handles, and futures of engines that are not static, that were made through this thread state.
     pub(crate) handles_made: Counter,
-    /// Owned handles, of any thread's timers, that this thread has dropped. Written as the last access to the engine.
+    /// Those of any thread that this thread has dropped. Written as each one's last access to the engine.
     pub(crate) handles_dropped: Counter,
     /// Whether the thread state has been counted among those in use.
     pub(crate) joined: AtomicBool,

@@ -12,7 +12,7 @@ use super::word::unpack;
 use crate::inbox::Reader;
 use crate::node::fired::Fired;
 use crate::node::moves::Move;
-use crate::node::offer::offer;
+use crate::node::offer::{Refusal, offer};
 use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
@@ -513,31 +513,28 @@ impl<T> Owner<T> {
     #[inline]
     pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Scheduled<T> {
         offer(payload, |payload| {
-            let own = self.handle.of_owner();
-            let armed = own.arm(deadline, payload, false, false)?;
-            let Armed {
-                index, generation, ..
-            } = armed;
-            // False if another thread has ended the timer, which can only have guessed its key.
-            if !self.insert_new(armed, deadline)
-                && self.handle.of_owner().retract(index, generation, false)
-            {
-                return Err(ScheduleErrorKind::OutOfMemory);
+            let armed = self
+                .handle
+                .of_owner()
+                .arm(deadline, payload, false, false)?;
+            if !self.try_insert(armed.entry(deadline)) {
+                if let Some(payload) = self.take_back(armed) {
+                    let kind = ScheduleErrorKind::OutOfMemory;
+                    return Err(Refusal::of_taken_back(payload, kind));
+                }
             }
             Ok(self.handle.key(armed))
         })
     }
 
-    /// Inserts the entry of a timer that has just been armed and counted; false if there is no memory.
-    #[inline(always)]
-    fn insert_new(&mut self, armed: Armed, deadline: u64) -> bool {
-        let Armed { index, mark, .. } = armed;
-        let entry = Entry {
-            deadline,
-            index,
-            mark,
-        };
-        self.try_insert(entry)
+    /// Takes the payload of a timer back for which there is no memory; `None` if another thread has ended the timer, which
+    /// can only have guessed its key.
+    #[cold]
+    fn take_back(&self, armed: Armed) -> Option<T> {
+        let Armed {
+            index, generation, ..
+        } = armed;
+        self.handle.of_owner().take_back(index, generation, false)
     }
 
     /// Inserts an entry; false if there is no memory.
@@ -566,12 +563,8 @@ impl<T> Owner<T> {
     pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Scheduled<T> {
         let deadline = repeat.recurrence.tick();
         let armed = self.handle.of_owner().arm_periodic(repeat, false)?;
-        if !self.insert_new(armed, deadline) {
-            let Armed {
-                index, generation, ..
-            } = armed;
-            // As in `schedule`.
-            if let Some(payload) = self.handle.of_owner().take_back(index, generation, false) {
+        if !self.try_insert(armed.entry(deadline)) {
+            if let Some(payload) = self.take_back(armed) {
                 return Err(ScheduleError::no_memory(payload));
             }
         }

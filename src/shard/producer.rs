@@ -9,9 +9,9 @@ use crate::contain;
 use crate::inbox::Message;
 use crate::node::fired::Fired;
 use crate::node::moves::Move;
-use crate::node::offer::Offer;
 #[cfg(any(feature = "futures", test))]
 use crate::node::offer::offer;
+use crate::node::offer::{Offer, Refusal};
 use crate::node::table::Armed;
 use crate::park::Announced;
 use crate::state::Phase;
@@ -22,7 +22,6 @@ use crate::turn::{Fate, TimerStore};
 use crate::types::{Cancel, Key, ScheduleError, ScheduleErrorKind, Scheduled};
 use crate::wheel::{Entry, Records, too_many};
 use std::alloc::{Layout, handle_alloc_error};
-use std::mem;
 
 /// A thread looks at the zombie bound every so many of its cancels.
 const CANCELS_PER_LOOK: u64 = 4096;
@@ -90,7 +89,7 @@ impl<T> Producer<'_, T> {
         deadline: u64,
         payload: Offer<'_, T>,
         held: bool,
-    ) -> Result<Armed, ScheduleErrorKind> {
+    ) -> Result<Armed, Refusal> {
         let armed = self.arm(deadline, payload, held, true)?;
         self.announce(deadline, armed, held)
     }
@@ -98,14 +97,16 @@ impl<T> Producer<'_, T> {
     /// Ends the schedule of an offered payload: tells the owner of the timer. Fails if the shard is closed, unless `stop`
     /// has found the timer and returned it: then it was accepted.
     #[inline(always)]
-    fn announce(self, deadline: u64, armed: Armed, held: bool) -> Result<Armed, ScheduleErrorKind> {
+    fn announce(self, deadline: u64, armed: Armed, held: bool) -> Result<Armed, Refusal> {
         let Armed {
             index,
             generation,
             mark,
         } = armed;
-        if !self.send(deadline, index, mark) && self.retract(index, generation, held) {
-            return Err(ScheduleErrorKind::Stopped);
+        if !self.send(deadline, index, mark) {
+            if let Some(refusal) = self.refuse_closed(index, generation, held) {
+                return Err(refusal);
+            }
         }
         if held {
             self.thread.handles_made.add(1);
@@ -113,12 +114,11 @@ impl<T> Producer<'_, T> {
         Ok(armed)
     }
 
-    /// Takes the timer back, whose payload is left where it was offered; false if `stop` has returned it already.
+    /// Takes a timer back, because the shard is closed; `None` if `stop` has returned it already.
     #[cold]
-    pub(super) fn retract(self, index: u32, generation: u64, held: bool) -> bool {
-        self.take_back(index, generation, held)
-            .map(mem::forget)
-            .is_some()
+    fn refuse_closed(self, index: u32, generation: u64, held: bool) -> Option<Refusal> {
+        let payload = self.take_back(index, generation, held)?;
+        Some(Refusal::of_taken_back(payload, ScheduleErrorKind::Stopped))
     }
 
     /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
@@ -129,27 +129,29 @@ impl<T> Producer<'_, T> {
         payload: Offer<'_, T>,
         held: bool,
         send: bool,
-    ) -> Result<Armed, ScheduleErrorKind> {
+    ) -> Result<Armed, Refusal> {
         if self.shard.limit.is_some() || send && !self.thread.writer.is_ready() {
-            self.admit(send)?;
+            if let Err(kind) = self.admit(send) {
+                return Err(payload.refuse(kind));
+            }
         }
         self.arm_admitted(deadline, payload, held)
     }
 
-    /// Like [`arm`](Self::arm), once there is a permit, which is given back with the payload, and a slot for a message.
+    /// Like [`arm`](Self::arm), once there are a slot for a message and a permit, which goes back if there is no node.
     #[inline(always)]
     fn arm_admitted(
         self,
         deadline: u64,
         payload: Offer<'_, T>,
         held: bool,
-    ) -> Result<Armed, ScheduleErrorKind> {
+    ) -> Result<Armed, Refusal> {
         // Counted before any other thread can see the timer: the owner may fire it, or `stop` return it, at once.
         let count = || _ = self.thread.scheduled.add(1);
         self.shard
             .table
             .arm(&self.thread.cache, deadline, payload, held, count)
-            .ok_or_else(|| self.no_node())
+            .map_err(|payload| payload.refuse(self.no_node()))
     }
 
     /// Gives back the permit of a timer for which there was no node.
@@ -165,7 +167,7 @@ impl<T> Producer<'_, T> {
         }
     }
 
-    /// Takes the timer's payload back, because the shard is closed, unless `stop` has returned it already.
+    /// Takes the payload of a timer back that is refused after all; `None` if another thread has ended it.
     #[cold]
     pub(super) fn take_back(self, index: u32, generation: u64, held: bool) -> Option<T> {
         let Self { shard, thread } = self;
@@ -254,7 +256,9 @@ impl<T> Producer<'_, T> {
         }
         self.release(index);
         let scheduled = offer(payload, |payload| {
-            self.prepare(true)?;
+            if let Err(kind) = self.prepare(true) {
+                return Err(payload.refuse(kind));
+            }
             let armed = self.arm_admitted(deadline, payload, true)?;
             Ok(shard.key(self.announce(deadline, armed, true)?))
         });

@@ -33,7 +33,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the deadline of a delay that is zero or long.
+    /// Returns the deadline of a delay that is zero, or long, or that leads beyond the scale.
     #[cold]
     #[inline(never)]
     fn apart(rate: &TickRate, start: Time, delay: Duration) -> Self {

@@ -124,8 +124,7 @@ const fn never_used() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
-/// A table's shard and seed, in one word as they lie in a key: a key of this table is one exclusive or away from the
-/// generation in its place.
+/// A table's shard and seed, placed as in a key: `key = generation << 18 ^ mask`.
 #[cfg(feature = "threads")]
 #[derive(Clone, Copy)]
 pub(crate) struct KeyMask(u64);

@@ -3,10 +3,11 @@
 use crate::rig::{Bell, Rig, poll};
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, stress, us, wait_until};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Instant;
-use tickwheel::{Builder, Pinning, SleepError, Timer};
+use tickwheel::{Builder, Drive, Pinning, SleepError, Timer};
 
 /// Every sleep is woken at the waker that it was polled with last, when it fires and when a stop ends it.
 #[test]
@@ -33,6 +34,33 @@ fn no_wake_is_lost_while_wakers_change() {
         let ended = stats.fired + stats.cancelled + stats.returned;
         assert_eq!((timer.pending(), stats.scheduled), (0, ended));
     }
+}
+
+/// Each thread arms its sleep on its home, and one of the two is not where its future was counted.
+#[test]
+fn an_engine_of_two_shards_is_freed_after_its_last_future() {
+    let hold = Arc::new(());
+    let held = Arc::clone(&hold);
+    let builder = || Builder::new().shards(2).drive(Drive::Manual);
+    let timer = builder().on_panic(move |_| _ = &held).build().unwrap();
+    let armed = || {
+        let mut sleep = timer.sleep(HOUR);
+        assert!(poll(&mut sleep, &Bell::new()).is_pending());
+        sleep
+    };
+    let here = armed();
+    let there = std::thread::scope(|scope| scope.spawn(armed).join().unwrap());
+    let scheduled: Vec<_> = timer.stats().shards.iter().map(|it| it.scheduled).collect();
+    assert_eq!(scheduled, [1, 1]);
+    drop(timer);
+    let frees_others = || drop(builder().build().unwrap());
+    frees_others();
+    assert_eq!(Arc::strong_count(&hold), 2, "its futures are left");
+    drop((here, there));
+    wait_until("it is freed", || {
+        frees_others();
+        Arc::strong_count(&hold) == 1
+    });
 }
 
 /// Sleeps at most a millisecond, or an hour, which a stop ends.

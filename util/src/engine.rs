@@ -174,7 +174,7 @@ impl EngineSleep {
         sleep
     }
 
-    // Not inlined: with one caller the thread-local's closures are, and write the sleep once.
+    // Without `#[inline]`: with one caller the thread-local's closures are inlined here, and write the sleep once.
     fn in_context(when: When) -> Self {
         #[cfg(feature = "test-util")]
         if crate::test::engine().is_some() {

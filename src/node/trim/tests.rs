@@ -39,7 +39,7 @@ impl Scene {
     fn arm_one(&self, cache: &ThreadCache, payload: u64) -> Armed {
         offer(payload, |payload| {
             let armed = self.table.arm(cache, 10, payload, false, || ());
-            armed.ok_or(ScheduleErrorKind::OutOfMemory)
+            armed.map_err(|payload| payload.refuse(ScheduleErrorKind::OutOfMemory))
         })
         .unwrap()
     }
