@@ -409,7 +409,7 @@ impl<T> Producer<'_, T> {
     ///
     /// The thread state must be prepared. It does not unwind; once per block it may come to the allocator, see
     /// [`Inbox::prepare`](crate::inbox::Inbox::prepare).
-    #[inline]
+    #[inline(always)] // of every schedule
     fn send(self, deadline: u64, index: u32, mark: u32) -> bool {
         let message = Message {
             tick: deadline,

@@ -115,9 +115,11 @@ impl<T: Zeroable> Segments<T> {
     /// Returns the address of a slot, if its segment exists.
     #[inline]
     fn find(&self, index: u32) -> Option<NonNull<T>> {
-        // In 64 bits, of which it needs 33 at most.
+        // In 64 bits, of which it needs 33 at most. The bit that is set has no effect but a copy: an x86 processor reads
+        // the register that `bsr` writes, and here it is the one of its operand. In a loop it would wait for what the
+        // slot before has left there.
         let place = u64::from(index) + (1 << BASE_BITS);
-        let origin = self.origins.get(place.ilog2() as usize)?;
+        let origin = self.origins.get((place | 1).ilog2() as usize)?;
         // ORDERING: Acquire pairs with the Release in `install`: the segment's contents are initialised. [P4]
         let origin = origin.load(Ordering::Acquire);
         // SAFETY: the segment has the slots of all places of this length, and none of them lies at address 0.
