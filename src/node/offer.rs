@@ -48,8 +48,8 @@ impl<T> Offer<'_, T> {
         Refusal(kind)
     }
 
-    /// Passes the payload by value to a schedule that is not inlined, so that a small one stays in registers here. The
-    /// error of that has this payload.
+    /// Passes the payload by value to a schedule that is not inlined, so that a small one stays in registers here. An
+    /// error of `schedule` must carry this payload.
     #[inline(always)]
     pub(crate) fn by_value<N>(
         self,

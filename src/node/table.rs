@@ -289,7 +289,7 @@ impl<T> Table<T> {
                 Ok(won) => {
                     count(true);
                     let key = self.key(index, seen.generation());
-                    // Never none: the timer has not been ended before.
+                    // Never gone: the timer has not been ended before.
                     let Cancel::Won(payload) = self.collect(cache, index, node, won) else {
                         return Fate::Drop;
                     };
