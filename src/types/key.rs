@@ -104,6 +104,7 @@ impl RawKey {
     }
 
     /// Returns the key that [`to_bits`](Self::to_bits) turned into this number; `None` if it cannot have been one.
+    /// A number that was altered or made up may name any timer.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u128) -> Option<Self> {
