@@ -103,17 +103,21 @@ unsafe impl GlobalAlloc for Obedient {
 #[global_allocator]
 static ALLOCATOR: Obedient = Obedient;
 
-/// The calling thread stands still in its next allocation, until [`go_on`].
-pub(crate) fn stop_at_the_next_allocation() {
+/// Forgets who has stopped; whoever does from now on waits for [`go_on`]. Who asks for [`has_stopped`] calls it before
+/// another thread can get its order: else it meets the stop of earlier, and its [`go_on`] comes before the order.
+pub(crate) fn expect_a_stop() {
     STOPPED.store(false, Ordering::SeqCst);
     GO_ON.store(false, Ordering::SeqCst);
+}
+
+/// The calling thread stands still in its next allocation, until [`go_on`].
+pub(crate) fn stop_at_the_next_allocation() {
+    expect_a_stop();
     STOP_HERE.set(true);
 }
 
 /// The calling thread stands still in the allocator after so many calls of it, until [`go_on`].
 pub(crate) fn stop_at_the_next_call(after: u64) {
-    STOPPED.store(false, Ordering::SeqCst);
-    GO_ON.store(false, Ordering::SeqCst);
     STOP_AFTER.set(Some(after));
 }
 
@@ -168,7 +172,7 @@ fn limit_mappings(bytes: usize) {
     assert_eq!(refused, 0);
 }
 
-/// Whether a thread stands still, or has done so, since the last order.
+/// Whether a thread stands still, or has done so, since [`expect_a_stop`].
 pub(crate) fn has_stopped() -> bool {
     STOPPED.load(Ordering::SeqCst)
 }

@@ -1,7 +1,7 @@
 //! A thread stops where it needs memory: where a move is known to the timer and not yet to its owner, and where the
 //! thread begins and ends.
 
-use crate::allocator::{go_on, has_stopped, stop_at_the_next_allocation};
+use crate::allocator::{expect_a_stop, go_on, has_stopped, stop_at_the_next_allocation};
 use crate::holds_soon;
 use crate::support::setup::one_shard;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -88,6 +88,7 @@ fn a_mover_that_stops_makes_no_timer_later_than_it_was() {
         .len()
         == 1));
     let at = Arc::new(AtomicUsize::new(0));
+    expect_a_stop();
     let mover = std::thread::spawn({
         let (timer, at, keys) = (timer.clone(), Arc::clone(&at), keys.clone());
         move || {

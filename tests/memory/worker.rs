@@ -2,7 +2,7 @@
 //! allocator, with the lock of an arena, stops no worker.
 
 use crate::allocator::{
-    calls, go_on, has_stopped, stop_at_the_next_call, wait_for_whoever_has_stopped,
+    calls, expect_a_stop, go_on, has_stopped, stop_at_the_next_call, wait_for_whoever_has_stopped,
 };
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, rate, us, wait_until};
@@ -89,6 +89,7 @@ fn a_producer_that_stops_in_the_allocator_stops_no_worker() {
         wait_until("it has fired", || fired.load(Ordering::Relaxed) == 1);
         churn(&timer, 20_000);
         let done = AtomicBool::new(false);
+        expect_a_stop();
         let all_fired = std::thread::scope(|scope| {
             scope.spawn(|| {
                 churn(&timer, 100_000);
