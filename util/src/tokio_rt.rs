@@ -21,6 +21,8 @@
 //!   thread in `block_on` of a multi-threaded runtime, for example. That of a current-thread runtime keeps none if it
 //!   also drops the runtime.
 //! * When the runtime shuts down, or a task is aborted, the workers of an engine of yours take over. Nothing is lost.
+//! * When the runtime shuts down, sleeps of its own engine go on with the process's, which starts its threads for them.
+//!   A task that another thread of the runtime drops in a moment may be polled once more, and asks for one, too.
 //! * Where the system allows a `timerfd` and refuses to set it, at the start or later on, a worker takes over.
 
 mod alarm;
