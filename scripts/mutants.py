@@ -13,7 +13,8 @@ stands until that file of `src` changes; what survived meets changed tests again
 took that were needed to come to an end.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
-there survives no more. Not tried: changes that do not compile (as copies), and `const fn` where a constant needs one.
+there survives no more or is no mutant any more. Not tried: changes that do not compile (as copies), and `const fn`
+where a constant needs one.
 
 Needs: cargo install --locked cargo-mutants
 """
@@ -218,6 +219,11 @@ class Source:
         return min(having, key=lambda it: it[1] - it[0])[2] if having else None
 
 
+def is_in(path, rooms):
+    inside = path.removeprefix("src/")
+    return any(inside == room or inside.startswith(room + "/") or inside == room + ".rs" for room in rooms)
+
+
 def listed(rooms):
     """Returns the sources with their mutants, as cargo-mutants has them."""
     command = ["cargo", "mutants", "--list", "--json", "--no-config", "--package", "tickwheel"]
@@ -231,8 +237,7 @@ def listed(rooms):
         if names[name] > 1:
             name += f" ({names[name]})"
         number += 1
-        inside = path.removeprefix("src/")
-        if not any(inside == room or inside.startswith(room + "/") or inside == room + ".rs" for room in rooms):
+        if not is_in(path, rooms):
             continue
         if path not in sources:
             sources[path] = Source(path)
@@ -433,7 +438,7 @@ def main():
     for caught, times in [(CAUGHT, (LONG, math.inf)), (BY_LOOM, ANY)]:
         left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED and mutant.name not in judged()]
         run(sources, functions, found, left, caught, times, runs)
-    sys.exit(judge(found, runs))
+    sys.exit(judge(wanted, found, runs))
 
 
 def run(sources, functions, found, mutants, caught, times, runs):
@@ -518,18 +523,22 @@ def judged():
     return {row.split("\t")[0] for row in rows if row and not row.startswith("#")}
 
 
-def judge(found, runs):
+def judge(rooms, found, runs):
     counts = collections.Counter(SURVIVED if it == UNNOTICED else it for it in found.values())
     said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNBUILT))
     print(f"\r\x1b[K{len(found)} mutants tested: {said}; {runs.end()}")
     living = {name for name, it in found.items() if it in (SURVIVED, UNNOTICED)}
     new = sorted(living - judged())
-    gone = sorted(name for name in judged() & set(found) if name not in living)
+    rows = {name for name in judged() if not rooms or is_in(name.split(":")[0], rooms)}
+    noticed = sorted(rows & set(found) - living)
+    gone = sorted(rows - set(found))
     for name in new:
         print(f"{name}\tsurvives, and is not judged")
-    for name in gone:
+    for name in noticed:
         print(f"{name}\tstands in {JUDGED.name}, and is noticed")
-    return int(bool(new or gone))
+    for name in gone:
+        print(f"{name}\tstands in {JUDGED.name}, and is no mutant any more")
+    return int(bool(new or noticed or gone))
 
 
 START = time.monotonic()
