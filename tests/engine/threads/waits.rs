@@ -99,6 +99,27 @@ fn a_handler_of_a_turn_by_hand_is_waited_for() {
     });
 }
 
+/// Whichever of its entries is due: each move to an earlier deadline leaves one behind.
+#[test]
+fn a_handler_of_a_timer_that_was_often_moved_is_waited_for() {
+    let timer = by_hand();
+    let (gate, run) = Gate::new();
+    let key = timer.run_after(2 * HOUR, run).unwrap();
+    for moves in 1..200 {
+        let earlier = 2 * HOUR - moves * secs(10);
+        assert!(timer.reschedule(key, earlier).is_moved());
+        // One that is due has the shard read of the move.
+        timer.run_after(Duration::ZERO, || ()).unwrap();
+        assert_eq!(timer.turn(), Ok(1));
+    }
+    assert!(timer.reschedule(key, Duration::ZERO).is_moved());
+    std::thread::scope(|scope| {
+        let turned = scope.spawn(|| timer.turn());
+        gate.judge(|limit| timer.wait_for_handler(key, limit));
+        assert_eq!(turned.join().unwrap(), Ok(1));
+    });
+}
+
 #[test]
 fn a_handler_of_a_driven_shard_is_waited_for() {
     let timer = one_shard().build().unwrap();
