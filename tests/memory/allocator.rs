@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 thread_local! {
@@ -19,6 +19,8 @@ thread_local! {
 /// A thread stands still in the allocator, or has done so.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 static GO_ON: AtomicBool = AtomicBool::new(false);
+/// The bytes that the process has got and not given back.
+static HELD: AtomicUsize = AtomicUsize::new(0);
 
 /// See the module.
 struct Obedient;
@@ -49,6 +51,11 @@ fn wait() {
     }
 }
 
+/// The bytes that the process has got and not given back.
+pub(crate) fn held() -> usize {
+    HELD.load(Ordering::Relaxed)
+}
+
 /// How often the calling thread has been in the allocator, to get memory or to give it back.
 pub(crate) fn calls() -> u64 {
     CALLS.get()
@@ -65,6 +72,15 @@ fn obey(bytes: usize) -> bool {
         .is_ok_and(|least| bytes < least)
 }
 
+/// Counts what the process has more and less, unless there was no memory.
+fn hold(place: *mut u8, more: usize, less: usize) -> *mut u8 {
+    if !place.is_null() {
+        HELD.fetch_add(more, Ordering::Relaxed);
+        HELD.fetch_sub(less, Ordering::Relaxed);
+    }
+    place
+}
+
 // SAFETY: every method hands its arguments to the system's allocator unchanged, or answers that there is no memory;
 // the wait before that neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Obedient {
@@ -73,7 +89,7 @@ unsafe impl GlobalAlloc for Obedient {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller keeps the contract of `alloc`, which is the same here.
-        unsafe { System.alloc(layout) }
+        hold(unsafe { System.alloc(layout) }, layout.size(), 0)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -81,13 +97,14 @@ unsafe impl GlobalAlloc for Obedient {
             return std::ptr::null_mut();
         }
         // SAFETY: as in `alloc`.
-        unsafe { System.alloc_zeroed(layout) }
+        hold(unsafe { System.alloc_zeroed(layout) }, layout.size(), 0)
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         enter();
         // SAFETY: `place` came from one of the others, that is from `System`, with this layout.
         unsafe { System.dealloc(place, layout) }
+        hold(place, 0, layout.size());
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -96,7 +113,8 @@ unsafe impl GlobalAlloc for Obedient {
             return std::ptr::null_mut();
         }
         // SAFETY: as in `dealloc`; the caller's promise about `layout` and `size` is passed on.
-        unsafe { System.realloc(place, layout, size) }
+        let place = unsafe { System.realloc(place, layout, size) };
+        hold(place, size, layout.size())
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `forked` | a child that forked beside busy threads uses blocks again |
 //! | `first_drain` | a new shard has room for the entries of its first timers |
 //! | `given_back` | the memory of a burst goes back to the system, and its keys stay stale |
+//! | `gone` | timers that are gone hold no memory |
 //! | `refused` | a timer for which there is no memory comes back in the error, and an engine without threads says so |
 //! | `stopped` | a thread that stops in the middle of a call delays nobody else |
 //! | `worker` | a worker does not call the allocator |
@@ -34,6 +35,7 @@ mod first_drain;
 #[cfg(target_os = "linux")]
 mod forked;
 mod given_back;
+mod gone;
 mod refused;
 mod stopped;
 mod worker;

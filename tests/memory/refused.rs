@@ -12,6 +12,8 @@ use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use crate::support::setup::{ms, one_shard, rate, secs};
 use crate::{by_hand, engine, holds_soon};
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -19,8 +21,8 @@ use std::time::Duration;
 use tickwheel::__internal::{Entry, Wheel};
 use tickwheel::{
     Builder, EngineState, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock,
-    Pinning, Routing, ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError, Time,
-    Timer,
+    Pinning, Routing, ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError,
+    SystemError, Time, Timer,
 };
 
 const DELAY: Duration = secs(1);
@@ -652,6 +654,30 @@ fn threads_are_refused() -> bool {
     refused
 }
 
+#[cfg(feature = "futures")]
+fn a_sleep_tells_the_systems_reason() {
+    let timer = one_shard().build().unwrap();
+    let mut sleep = timer.sleep(ms(1));
+    let mut cx = Context::from_waker(Waker::noop());
+    let Poll::Ready(Err(error)) = refusing_from(NO_THREAD, || sleep.poll_sleep(&mut cx)) else {
+        panic!("there was memory for a thread")
+    };
+    let reason = error.source().and_then(|it| it.downcast_ref::<io::Error>());
+    assert!(
+        reason.is_some_and(|it| it.raw_os_error().is_some()),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn reasons_of_the_system_are_equal_if_kind_and_text_are() {
+    let reason = |kind, text: &str| SystemError::from(io::Error::new(kind, text));
+    let (full, few) = (ErrorKind::OutOfMemory, ErrorKind::WouldBlock);
+    assert_eq!(reason(full, "no stack"), reason(full, "no stack"));
+    assert_ne!(reason(full, "no stack"), reason(full, "no thread"));
+    assert_ne!(reason(full, "no stack"), reason(few, "no stack"));
+}
+
 /// Stacks have two mebibytes here, so the limit has room for the first of two workers, which keeps its thread.
 #[test]
 fn an_engine_whose_worker_was_refused_can_be_stopped_and_started_again() {
@@ -667,6 +693,8 @@ fn an_engine_whose_worker_was_refused_can_be_stopped_and_started_again() {
     assert!(matches!(start, Err(StartError::Spawn { shard: 0, .. })));
     let left = without.shutdown(Shutdown::ReturnUnfired, secs(20));
     assert_eq!(left.unwrap().len(), 0);
+    #[cfg(feature = "futures")]
+    a_sleep_tells_the_systems_reason();
     let [fired, started] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let add_to = |counter: &Arc<AtomicUsize>| {
         let counter = Arc::clone(counter);
