@@ -394,3 +394,16 @@ fn every_entry_that_dies_is_counted_once() {
         timer.stop().unwrap();
     }
 }
+
+/// Its driver leaves while the engine runs: no worker takes over where there is none.
+#[test]
+fn a_shard_that_its_driver_leaves_is_turned_by_hand_again() {
+    let at = Setup::by_hand();
+    let (timer, fired) = recording(at.builder());
+    timer.start().unwrap();
+    drop(timer.drive_shard(0).unwrap());
+    timer.schedule(Duration::ZERO, 1).unwrap();
+    std::thread::sleep(ms(20));
+    assert_eq!(fired.len(), 0);
+    assert_eq!((timer.turn(), fired.len()), (Ok(1), 1));
+}
