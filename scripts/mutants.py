@@ -220,6 +220,7 @@ class Source:
 
 
 def is_in(path, rooms):
+    """Returns whether a file is one of these rooms, or lies in one."""
     inside = path.removeprefix("src/")
     return any(inside == room or inside.startswith(room + "/") or inside == room + ".rs" for room in rooms)
 

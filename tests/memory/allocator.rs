@@ -121,8 +121,8 @@ unsafe impl GlobalAlloc for Obedient {
 #[global_allocator]
 static ALLOCATOR: Obedient = Obedient;
 
-/// Forgets who has stopped; whoever does from now on waits for [`go_on`]. Who asks for [`has_stopped`] calls it before
-/// another thread can get its order: else it meets the stop of earlier, and its [`go_on`] comes before the order.
+/// Forgets earlier stops; the next one lasts until [`go_on`]. To be called before the other thread can get its order:
+/// otherwise [`has_stopped`] may tell of an earlier stop, and [`go_on`] may come before the order.
 pub(crate) fn expect_a_stop() {
     STOPPED.store(false, Ordering::SeqCst);
     GO_ON.store(false, Ordering::SeqCst);
@@ -168,6 +168,16 @@ pub(crate) fn refuse_from(bytes: usize) {
     REFUSED_FROM.set(bytes);
 }
 
+/// The bytes that the process has mapped.
+#[cfg(target_os = "linux")]
+pub(crate) fn mapped() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = pages.split(' ').next().unwrap().parse().unwrap();
+    // SAFETY: asks for a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages * page as usize
+}
+
 /// Limits the memory that the process may map to less than so many bytes beyond what it has.
 #[cfg(target_os = "linux")]
 fn limit_mappings(bytes: usize) {
@@ -175,11 +185,7 @@ fn limit_mappings(bytes: usize) {
     if bytes < usize::MAX {
         // Smaller requests are served from what the allocator keeps of this.
         drop((0..7).map(|_| vec![1_u8; 16 * 1024]).collect::<Vec<_>>());
-        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
-        // SAFETY: asks for a number.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        limit = (pages * page as u64 + bytes as u64 - 1) as libc::rlim_t;
+        limit = (mapped() + bytes - 1) as libc::rlim_t;
     }
     let limit = libc::rlimit {
         rlim_cur: limit,
