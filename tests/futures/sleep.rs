@@ -324,6 +324,22 @@ fn a_sleep_of_zero_is_not_ready_before_its_deadline() {
     }
 }
 
+/// The quick clock may be ahead, and does not decide.
+#[test]
+fn a_sleep_is_not_ready_before_its_deadline_by_its_first_poll() {
+    let timer = Builder::new().shards(1).build().unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..2_000 {
+        let mut sleep = timer.sleep(us(20));
+        while sleep.poll_sleep(&mut cx).is_pending() {
+            // The next poll is a first one again.
+            sleep.cancel();
+        }
+        let now = timer.now();
+        assert!(now >= sleep.deadline(), "{now:?}, {:?}", sleep.deadline());
+    }
+}
+
 /// They live in other people's threads: a worker that is pinned waits for its core beside a runtime that uses it.
 #[test]
 fn workers_of_the_shared_engine_are_not_pinned() {
