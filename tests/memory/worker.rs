@@ -1,16 +1,16 @@
 //! A worker calls the allocator neither in the steady state nor under overload: a thread that stops inside the
-//! allocator, with the lock of an arena, stops no worker.
+//! allocator, with the lock of an arena, stops no worker. A producer calls it seldom.
 
 use crate::allocator::{
     calls, expect_a_stop, go_on, has_stopped, stop_at_the_next_call, wait_for_whoever_has_stopped,
 };
 use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, rate, us, wait_until};
-use crate::{churn, holds_soon};
+use crate::{churn, engine, holds_soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Timer};
+use tickwheel::{Builder, Expired, ManualClock, Timer};
 
 /// Timers scheduled and cancelled by so many threads, each of which keeps `alive` of them; the worker has read all that
 /// there is.
@@ -70,6 +70,24 @@ fn a_worker_does_not_call_the_allocator() {
             );
         }
     }
+}
+
+/// Blocks of the inbox serve again.
+#[test]
+fn a_producer_seldom_calls_the_allocator() {
+    let _alone = crate::alone();
+    let timer = engine(&ManualClock::new());
+    let pairs_and_turns = || {
+        for _ in 0..300 {
+            churn(&timer, 1000);
+            timer.turn().unwrap();
+        }
+    };
+    pairs_and_turns();
+    let before = calls();
+    pairs_and_turns();
+    let made = calls() - before;
+    assert!(made < 100, "{made} calls for 300 000 pairs");
 }
 
 /// The worker shares its arena with a producer that stops in there, where it gets memory or gives some back.
