@@ -1,10 +1,14 @@
 //! A timer's waker: whose it is, how long it lives, what it may do, and what a `mio` poll refuses.
 
 use mio::{Poll, Token, Waker};
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{Budget, BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind, Settings};
+use tickwheel::{
+    Budget, BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind, Settings, SystemError,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -25,6 +29,14 @@ fn a_poll_that_has_a_waker_refuses_another_without_a_panic() {
         );
     }
     drop(first);
+}
+
+#[test]
+fn an_error_of_mio_gives_the_system_s_reason() {
+    let source = SystemError::from(io::Error::from_raw_os_error(24));
+    let error = BuildError::Waker { source };
+    let reason = error.source().and_then(|it| it.downcast_ref::<io::Error>());
+    assert_eq!(reason.and_then(io::Error::raw_os_error), Some(24));
 }
 
 /// With debug assertions, `mio` refuses the second waker of a poll even if the first is gone.
