@@ -9,6 +9,7 @@ use crate::support::properties::holds;
 use crate::support::setup::{
     Fired, HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, recording, reflexive,
 };
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,27 @@ use tickwheel::{
 #[test]
 fn any_run_of_operations_fires_what_the_model_says() {
     holds(1024, 2048, engine_manual::check);
+}
+
+/// A cancel has the thread remember the way to its shard only where that is the thread's home.
+#[test]
+fn timers_are_spread_whatever_is_cancelled_between_them() {
+    let at = Setup::by_hand();
+    let (timer, _fired) = recording(at.builder().shards(2).routing(Routing::Spread));
+    let two_timers = || [1, 2].map(|id| timer.schedule(HOUR, id).unwrap());
+    for key in two_timers() {
+        assert!(timer.cancel(key).is_won());
+        let [one, other] = two_timers().map(Key::shard);
+        assert_ne!(one, other);
+    }
+}
+
+#[test]
+fn keys_of_two_timers_have_two_hashes() {
+    let (timer, _fired) = Setup::by_hand().recording();
+    let state = RandomState::new();
+    let [one, other] = [1, 2].map(|id| state.hash_one(timer.schedule(HOUR, id).unwrap()));
+    assert_ne!(one, other);
 }
 
 /// Also when so many messages have come that their owner was asked to look at them.
