@@ -100,7 +100,12 @@ fn entries_go_when_the_timers_end() {
         while timer.poll(now, |_| ()).more {}
         assert!(timer.is_empty() && timer.next_deadline().is_none());
         // Nodes stay for the next burst, and so does a reserve of the wheel; the rest of 3.2 MB goes a second later.
-        now += Duration::from_secs(2);
+        let kept = timer.held_bytes();
+        timer.schedule(now, Duration::from_millis(500), 0).unwrap();
+        now += Duration::from_millis(900);
+        while timer.poll(now, |_| ()).more {}
+        assert_eq!((timer.pending(), timer.held_bytes()), (0, kept));
+        now += Duration::from_secs(1);
         while timer.poll(now, |_| ()).more {}
         let left = timer.held_bytes();
         assert!(left + (1 << 20) < full, "{left} of {full} bytes are left");
@@ -126,6 +131,47 @@ fn a_loop_does_not_sleep_while_memory_goes_back() {
         timer.poll_timeout(now).is_none() && left < full,
         "{left} of {full} bytes are left"
     );
+}
+
+#[test]
+fn the_wheel_s_memory_goes_back_at_once_where_that_is_asked_for() {
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    let end = Time::ZERO + Duration::from_secs(1);
+    for n in 0..200_000 {
+        timer.schedule(Time::ZERO, end, n).unwrap();
+    }
+    while timer.poll(end, |_| ()).more {}
+    timer.shrink_to_fit();
+    let held = timer.held_bytes();
+    assert!(held < 1 << 20, "{held} bytes");
+}
+
+/// Few timers live on, but in each piece of the wheel's memory: a loop sleeps all the same, also when blocks of a burst
+/// that was cancelled have gone.
+#[test]
+fn memory_that_cannot_go_back_keeps_no_loop_awake() {
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    let mut now = Time::ZERO;
+    let mut left = Vec::new();
+    for (count, apart) in [(400_000, 1000), (40_000, 40_000)] {
+        let delay = |n: u64| Duration::from_secs(10 + n % 40_000);
+        let keys: Vec<Key<u64>> = (0..count)
+            .map(|n| timer.schedule(now, delay(n), n).unwrap())
+            .collect();
+        let _ = timer.poll(now, |_| ());
+        for (key, n) in keys.iter().zip(0_u64..) {
+            assert!(n % apart == 0 || timer.cancel(*key).is_won());
+        }
+        for _ in 0..4 {
+            let polls = (0..100_000).take_while(|_| timer.poll(now, |_| ()).more);
+            assert!(polls.count() < 100_000, "it goes on without an end");
+            now += Duration::from_millis(400);
+        }
+        timer.shrink_to_fit();
+        left.push(timer.held_bytes());
+    }
+    // 32 blocks of 8 KiB stay.
+    assert!(left[1] < left[0] + 300_000, "{left:?}");
 }
 
 /// What handlers schedule for at once lies in a list of its own until the next poll.
