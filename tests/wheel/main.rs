@@ -55,6 +55,43 @@ fn a_sweep_that_begins_anew_sees_what_it_has_passed() {
     assert_eq!((sweep.examined, sweep.removed), (1600, 800));
 }
 
+/// Its chunks serve other entries then.
+#[test]
+fn a_sweep_that_stands_in_a_bucket_goes_on_when_that_has_come_due() {
+    for calls in 1.. {
+        let mut wheel = Wheel::new();
+        let insert = |wheel: &mut Wheel, deadline| {
+            (0..100).for_each(|index| {
+                wheel.insert(Entry {
+                    deadline,
+                    index,
+                    mark: 0,
+                });
+            });
+        };
+        insert(&mut wheel, 300);
+        insert(&mut wheel, 5000);
+        if (0..calls).any(|_| wheel.sweep(31, &mut |_| false).cycle_done) {
+            assert!(calls > 200 / 64, "a call keeps to its budget");
+            break;
+        }
+        let mut due = Vec::new();
+        while wheel.advance(300, 1000, &mut due) {}
+        assert_eq!(due.len(), 100);
+        // One of them lies where the sweep comes to next.
+        for tick in [310, 500, 790] {
+            insert(&mut wheel, tick);
+        }
+        let mut removed = 0;
+        for _ in 0..2 {
+            let sweep = wheel.sweep(1000, &mut |entry| entry.index % 2 == 0);
+            assert!(sweep.cycle_done);
+            removed += sweep.removed;
+        }
+        assert_eq!(removed, 200);
+    }
+}
+
 /// Entries that move to finer rings while a sweep is half-way must not slip past it, wherever it stands.
 #[test]
 fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
