@@ -9,8 +9,8 @@ function holds a changed copy of its body for some of its mutants, and an enviro
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
 until one fails or does not end. What survives and has no row meets the longer tests, and then the loom models, with
 their quick bounds. Half done, it goes on where it was. What it finds is below `target/mutants`, and stands until that
-file of `src` changes; what survived meets changed tests again. The last line says how long all runs took that were
-needed to come to an end.
+file of `src` changes; what survived meets the programs of tests that change. The last line says how long all runs took
+that were needed to come to an end.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more or is no mutant any more. Not tried: changes that do not compile (as copies), and `const fn`
@@ -134,6 +134,8 @@ class Mutant:
     def __init__(self, number, name, span, text):
         self.number, self.name, self.span, self.text = number, name, span, text
         self.is_built = True
+        # The hashes of the programs of tests that did not notice it.
+        self.met = set()
 
 
 class Source:
@@ -151,18 +153,17 @@ class Source:
         hashed = hashlib.sha256(self.text.encode()).hexdigest()[:12]
         self.log = WORK / f"{path.removeprefix('src/').replace('/', '-')}-{hashed}.tsv"
 
-    def results(self, tests):
-        """Returns what is known of its mutants. Those that lived meet new tests."""
+    def results(self):
+        """Returns what is known of its mutants: what was found, and the hashes of the programs of tests that they met."""
         found = {}
         for line in self.log.read_text().splitlines() if self.log.exists() else []:
-            name, said, _, of_tests = line.split("\t")
-            if said not in (UNNOTICED, SURVIVED) or of_tests == tests:
-                found[name] = said
+            name, said, _, met = line.split("\t")
+            found[name] = said, set(met.split())
         return found
 
-    def note(self, name, said, test, tests):
+    def note(self, name, said, test, met):
         with self.log.open("a") as log:
-            log.write(f"{name}\t{said}\t{test}\t{tests}\n")
+            log.write(f"{name}\t{said}\t{test}\t{' '.join(sorted(met))}\n")
 
     def offset(self, place):
         return self.lines[place["line"] - 1] + place["column"] - 1
@@ -433,13 +434,21 @@ def main():
     copy_tree()
     sources, functions = listed(wanted or every)
     tried = [mutant for function in functions for mutant in function.mutants]
-    found = {name: said for source in sources.values() for name, said in source.results(hash_of_tests()).items()}
+    known = {name: it for source in sources.values() for name, it in source.results().items()}
+    hashes, found = set(hashes_of_programs().values()), {}
+    for mutant in tried:
+        said, mutant.met = known.get(mutant.name, (UNNOTICED, set()))
+        # One that lived meets changed tests.
+        if said not in (UNNOTICED, SURVIVED) or hashes <= mutant.met:
+            found[mutant.name] = said
     left = [mutant for mutant in tried if mutant.name not in found]
     runs = Runs()
     run(sources, functions, found, left, CAUGHT, (-1, LONG), runs)
     # One that may live by its nature need not meet more.
     for caught, times in [(CAUGHT, (NEARLY_LONG, math.inf)), (BY_LOOM, ANY)]:
         left = [mutant for mutant in tried if found[mutant.name] == UNNOTICED and mutant.name not in judged()]
+        for mutant in left:
+            mutant.met = set()
         run(sources, functions, found, left, caught, times, runs)
     sys.exit(judge(wanted, found, runs))
 
@@ -465,7 +474,7 @@ def run(sources, functions, found, mutants, caught, times, runs):
         if not flags:
             for mutant in (it for it in chosen if not it.is_built):
                 found[mutant.name] = UNBUILT
-                homes[mutant].file.note(mutant.name, UNBUILT, "", "")
+                homes[mutant].file.note(mutant.name, UNBUILT, "", [])
             chosen = [it for it in chosen if it.is_built]
         progress(f"{name}: building")
         built = build(flags)
@@ -493,26 +502,41 @@ class Runs:
         return f"{sum(self.all())} s in {len(self.all())} runs"
 
 
-def hash_of_tests():
-    hashed = hashlib.sha256()
-    for path in sorted(path for part in ("tests", "loom-tests") for path in (TREE / part).rglob("*.rs")):
-        hashed.update(path.read_bytes())
-    return hashed.hexdigest()[:12]
+def files_of(path):
+    """Returns a program's files: one or those of a folder, and what they name by a path."""
+    files = [path] if path.is_file() else sorted(path.rglob("*.rs"))
+    named = {(it.parent / name).resolve() for it in files
+             for name in re.findall(r'^ *#\[path = "(.*?)"\]', it.read_text(), re.M)}
+    return files + [file for other in sorted(named) for file in files_of(other)]
+
+
+def hashes_of_programs():
+    """Returns a hash for each program of tests. That of the library's own ones is of the models."""
+    programs = {it.stem: it for it in (TREE / "tests").iterdir() if it.is_file() or (it / "main.rs").exists()}
+    programs["tickwheel"] = TREE / "loom-tests"
+    hashes = {}
+    for name in programs.keys() - NOT_RUN:
+        hashed = hashlib.sha256(name.encode())
+        for file in files_of(programs[name]):
+            hashed.update(file.read_bytes())
+        hashes[name] = hashed.hexdigest()[:12]
+    return hashes
 
 
 def meet(name, homes, tests, found, mutants, caught, runs):
     """Runs mutants against the tests that call their functions; a later line of the results counts."""
-    lock, done, hashed = threading.Lock(), 0, hash_of_tests()
+    lock, done, hashes = threading.Lock(), 0, hashes_of_programs()
 
     def one(mutant):
         nonlocal done
         # Of one that cannot be built for the models, they tell nothing.
         calling = tests.get(homes[mutant].number, []) if mutant.is_built else []
+        calling = [it for it in calling if hashes[pathlib.Path(it[1]).name.rsplit("-", 1)[0]] not in mutant.met]
         said, test = verdict(mutant, calling, caught)
         with lock:
             done += 1
             found[mutant.name] = said
-            homes[mutant].file.note(mutant.name, said, test, hashed)
+            homes[mutant].file.note(mutant.name, said, test, hashes.values())
             runs.note()
             progress(f"{name}: {done} of {len(mutants)}, {mutant.name}")
 
