@@ -231,7 +231,13 @@ fn a_loop_wakes_once_to_give_the_memory_of_a_burst_back() {
     }
     assert!(now <= end && sleeps == 1, "{sleeps} sleeps until {now:?}");
     let left = timer.held_bytes();
-    assert!(left < full / 2, "{left} of {full} bytes are left");
+    // Only Linux takes the nodes' memory as well.
+    let most = if cfg!(target_os = "linux") {
+        full / 2
+    } else {
+        full - (2 << 20)
+    };
+    assert!(left < most, "{left} of {full} bytes are left");
 }
 
 /// A burst that repeats twice a second finds the memory of the one before.

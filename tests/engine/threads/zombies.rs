@@ -81,9 +81,15 @@ fn a_cancel_storm_wakes_a_worker_that_would_sleep_for_an_hour() {
             timer.stats().shards[0].entries <= ZOMBIE_CONSTANT
         });
         assert!(timer.stats().shards[0].swept >= TIMERS - ZOMBIE_CONSTANT);
+        // Only Linux takes the nodes' memory as well.
+        let most = if cfg!(target_os = "linux") {
+            before / 2
+        } else {
+            before - (2 << 20)
+        };
         let start = Instant::now();
         wait_until("memory has gone back", || {
-            timer.stats().shards[0].held_bytes < before / 2
+            timer.stats().shards[0].held_bytes < most
         });
         assert!(start.elapsed() < secs(3), "{:?}", start.elapsed());
         assert_eq!(timer.stop().unwrap().len(), 0);
