@@ -235,7 +235,7 @@ fn a_loop_wakes_once_to_give_the_memory_of_a_burst_back() {
     let most = if cfg!(target_os = "linux") {
         full / 2
     } else {
-        full - (2 << 20)
+        full - (1 << 20)
     };
     assert!(left < most, "{left} of {full} bytes are left");
 }

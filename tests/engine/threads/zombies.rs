@@ -85,7 +85,7 @@ fn a_cancel_storm_wakes_a_worker_that_would_sleep_for_an_hour() {
         let most = if cfg!(target_os = "linux") {
             before / 2
         } else {
-            before - (2 << 20)
+            before - (1 << 20)
         };
         let start = Instant::now();
         wait_until("memory has gone back", || {
