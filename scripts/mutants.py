@@ -484,7 +484,7 @@ def run(sources, functions, found, mutants, caught, times, runs):
 
 
 class Runs:
-    """How long the runs took since one came to its end, this one included; a run may be killed at any moment."""
+    """How long the runs took since one passed, this one included; a run may be killed at any moment."""
 
     def __init__(self):
         self.path = WORK / "runs"
@@ -497,9 +497,13 @@ class Runs:
     def note(self):
         self.path.write_text(" ".join(map(str, self.all())))
 
-    def end(self):
-        self.path.unlink()
-        return f"{sum(self.all())} s in {len(self.all())} runs"
+    def end(self, passed):
+        """Says how long they took; where one passed, the next begins a new account."""
+        said = f"{sum(self.all())} s in {len(self.all())} runs"
+        self.note()
+        if passed:
+            self.path.unlink()
+        return said
 
 
 def files_of(path):
@@ -551,21 +555,22 @@ def judged():
 
 
 def judge(rooms, found, runs):
-    counts = collections.Counter(SURVIVED if it == UNNOTICED else it for it in found.values())
-    said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNBUILT))
-    print(f"\r\x1b[K{len(found)} mutants tested: {said}; {runs.end()}")
     living = {name for name, it in found.items() if it in (SURVIVED, UNNOTICED)}
     new = sorted(living - judged())
     rows = {name for name in judged() if not rooms or is_in(name.split(":")[0], rooms)}
     noticed = sorted(rows & set(found) - living)
     gone = sorted(rows - set(found))
+    passed = not (new or noticed or gone)
+    counts = collections.Counter(SURVIVED if it == UNNOTICED else it for it in found.values())
+    said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNBUILT))
+    print(f"\r\x1b[K{len(found)} mutants tested: {said}; {runs.end(passed)}")
     for name in new:
         print(f"{name}\tsurvives, and is not judged")
     for name in noticed:
         print(f"{name}\tstands in {JUDGED.name}, and is noticed")
     for name in gone:
         print(f"{name}\tstands in {JUDGED.name}, and is no mutant any more")
-    return int(bool(new or noticed or gone))
+    return int(not passed)
 
 
 START = time.monotonic()
