@@ -28,6 +28,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tickwheel_benches::goals::number;
+use tickwheel_benches::machine;
 use tickwheel_benches::measure::{Usage, median};
 use tickwheel_benches::process::{Failure, name, this_program};
 use tickwheel_util::HyperTimer;
@@ -84,6 +85,7 @@ fn main() -> Result<(), Failure> {
     if let (Some(way), Some(workload)) = (options.way, options.workload) {
         return serve(way, workload, options.workers.unwrap_or(1));
     }
+    println!("{}", machine::head());
     let workers = options.workers.map_or(vec![1, 2], |workers| vec![workers]);
     for (workload, does) in WORKLOADS.iter().enumerate() {
         if options.only.is_some_and(|only| only != workload) {
