@@ -133,7 +133,9 @@ impl Turns {
     fn find_earliest(&self) -> u64 {
         let due = self.due[self.due_next..].iter().map(|entry| entry.deadline);
         let earliest = due.chain(self.wheel.earliest()).min();
-        earliest.unwrap_or(u64::MAX).min(self.wheel.deferred.min)
+        earliest
+            .unwrap_or(u64::MAX)
+            .min(self.wheel.earliest_deferred())
     }
 
     /// Notes that a turn has found all that is due; `earliest` is what the wheel says.
@@ -213,7 +215,7 @@ impl Turns {
         }
         self.expect(deadline);
         if self.is_turning && deadline <= self.latest {
-            self.wheel.deferred.push(entry)
+            self.wheel.defer(entry)
         } else {
             self.wheel.try_insert(entry)
         }
@@ -282,7 +284,7 @@ impl Turns {
                 // With nothing left none is, also at the last tick, at which a shutdown fires everything.
                 if earliest.is_some_and(|earliest| earliest <= turn.now()) {
                     turn.cut_short();
-                } else if self.wheel.deferred.entries.is_empty() {
+                } else if !self.wheel.has_deferred() {
                     self.rest(earliest.unwrap_or(u64::MAX));
                 }
                 return None;
@@ -486,14 +488,13 @@ impl Turns {
     /// what waits for the next one, a sweep.
     #[inline]
     pub(crate) fn goes_on(&self) -> bool {
-        let waiting = self.due_next < self.due.len() || !self.wheel.deferred.entries.is_empty();
+        let waiting = self.due_next < self.due.len() || self.wheel.has_deferred();
         waiting || self.is_sweeping()
     }
 
     /// Entries inserted, zombies included.
     pub(crate) fn entries(&self) -> u64 {
-        let waiting = self.due.len() - self.due_next + self.wheel.deferred.entries.len();
-        (self.wheel.len() + waiting) as u64
+        (self.wheel.len() + self.due.len() - self.due_next) as u64
     }
 
     /// Zombies removed by sweeps, and zombies dropped when they came due.

@@ -109,7 +109,6 @@ impl Wheel {
         budget: usize,
     ) -> bool {
         self.bound.fired = 0;
-        self.removed += self.deferred.remove_dead(records) as u64;
         let entries = self.len() as u64;
         let mut round = if let Some(round) = self.bound.round {
             Round {
@@ -333,38 +332,32 @@ mod tests {
         }
     }
 
+    /// They move to the rings, which a sweep comes to later.
     #[test]
-    fn deferred_entries_are_looked_at_again_when_there_are_twice_as_many() {
+    fn the_dead_among_what_waits_for_the_next_turn_are_swept_as_well() {
         let count = 2 * ZOMBIE_FLOOR as usize;
         let mut store = Marks::of(count);
-        let mut wheel = Wheel::new();
-        let defer = |wheel: &mut Wheel, count| {
+        store.marks[1..].fill(10);
+        store.ended = count as u64 - 1;
+        for moves_on in [false, true] {
+            let mut wheel = Wheel::new();
             for index in 0..count as u32 {
-                let entry = Entry {
+                assert!(wheel.defer(Entry {
                     deadline: FAR,
                     index,
                     mark: 9,
-                };
-                assert!(wheel.deferred.push(entry));
+                }));
             }
-        };
-        defer(&mut wheel, count);
-        for _ in 0..3 {
-            assert_eq!(wheel.deferred.remove_dead(&store), 0);
-        }
-        assert_eq!(store.looks.get(), count, "they are looked at once");
-        // The next turn's are others.
-        wheel.insert_deferred();
-        store.marks.fill(10);
-        defer(&mut wheel, count / 2);
-        assert_eq!(wheel.deferred.remove_dead(&store), count / 2);
-        store.marks.fill(9);
-        defer(&mut wheel, count);
-        assert_eq!(wheel.deferred.remove_dead(&store), 0);
-        store.marks.fill(10);
-        defer(&mut wheel, count);
-        for removed in [2 * count, 0] {
-            assert_eq!(wheel.deferred.remove_dead(&store), removed);
+            assert_eq!(wheel.earliest_deferred(), FAR);
+            assert!(keeps_bounded(&mut wheel, &store, false), "a first piece");
+            if moves_on {
+                wheel.insert_deferred();
+                assert!(!wheel.has_deferred());
+            }
+            sweep(&mut wheel, &store);
+            assert!(wheel.len() as u64 <= ZOMBIE_FLOOR, "{} left", wheel.len());
+            wheel.insert_deferred();
+            assert_eq!(wheel.earliest(), Some(FAR));
         }
     }
 

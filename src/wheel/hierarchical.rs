@@ -29,11 +29,10 @@ use core::num::NonZero;
 use super::Entry;
 use super::bound::Bound;
 use super::chunks::{Bucket, Chunks};
-use super::deferred::Deferred;
 use super::entry::no_memory;
 use super::log::Log;
 use super::rings::{Place, RECENT_BUCKETS, Rings, bucket_of, is_tick, recent_bucket_of};
-use super::sweep::{BACKLOG, BURST, OVERDUE, RunLimiter, Sweeper, position_of};
+use super::sweep::{BACKLOG, BURST, DEFERRED, OVERDUE, RunLimiter, Sweeper, position_of};
 
 /// Entries that an advance may move to lower rings per entry of its budget: a move costs little beside a firing.
 const MOVES_PER_YIELD: usize = 4;
@@ -56,20 +55,22 @@ pub struct Wheel {
     hand: u64,
     base: u64,
     pub(super) cascading: Option<Place>,
-    /// Entries in rings, overdue and backlog.
+    /// Entries in rings, overdue, backlog and deferred.
     pub(super) len: usize,
     pub(super) rings: Box<Rings>,
     pub(super) overdue: Bucket,
     /// Entries set aside.
     pub(super) backlog: Bucket,
+    /// Entries inserted during a turn that are due already: they wait for the next turn, so that a handler that schedules
+    /// zero delays for ever cannot keep a turn going.
+    pub(super) deferred: Bucket,
     /// Overdue entries that came while the hand stood still.
     overdue_row: RunLimiter,
     /// Entries of one tick that came from the lowest ring, or from that of the recent ones.
     tick_row: RunLimiter,
     pub(super) chunks: Chunks,
-    /// Entries that are not in the rings yet, and what waits for the next turn.
+    /// Entries that are not in the rings yet.
     pub(crate) log: Log,
-    pub(crate) deferred: Deferred,
     pub(super) sweeper: Sweeper,
     pub(super) bound: Bound,
     /// Zombies removed before they came due, since the beginning.
@@ -94,11 +95,11 @@ impl Wheel {
             rings: Box::new(Rings::EMPTY),
             overdue: Bucket::EMPTY,
             backlog: Bucket::EMPTY,
+            deferred: Bucket::EMPTY,
             overdue_row: RunLimiter::of_at_most(BURST),
             tick_row: RunLimiter::of_at_most(BURST),
             chunks: Chunks::default(),
             log: Log::default(),
-            deferred: Deferred::default(),
             sweeper: Sweeper::START,
             bound: Bound::default(),
             removed: 0,
@@ -120,7 +121,7 @@ impl Wheel {
     pub(crate) fn with_reserve() -> Self {
         let mut wheel = Self::new();
         wheel.log.reserve_places();
-        if !wheel.chunks.reserve_first() || !wheel.deferred.reserve_first() {
+        if !wheel.chunks.reserve_first() {
             no_memory();
         }
         wheel
@@ -237,6 +238,46 @@ impl Wheel {
         !self.backlog.is_empty()
     }
 
+    /// Keeps an entry for the next turn; false if there is no memory.
+    #[must_use = "an entry that is not inserted is lost"]
+    pub(crate) fn defer(&mut self, entry: Entry) -> bool {
+        let is_kept = self.chunks.try_push(&mut self.deferred, entry);
+        self.len += usize::from(is_kept);
+        is_kept
+    }
+
+    /// Returns whether entries wait for the next turn.
+    #[inline]
+    pub(crate) fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// Returns a tick at or before the earliest deadline of these; `u64::MAX` when there is none.
+    #[inline]
+    pub(crate) fn earliest_deferred(&self) -> u64 {
+        self.deferred.min
+    }
+
+    /// Inserts the entries that have waited for this turn.
+    #[inline]
+    pub(crate) fn insert_deferred(&mut self) {
+        if self.has_deferred() {
+            self.insert_some_deferred();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert_some_deferred(&mut self) {
+        self.sweeper.disturb(DEFERRED);
+        while let Some(chunk) = self.chunks.pop(&mut self.deferred) {
+            self.len -= chunk.entries().len();
+            for entry in chunk.entries() {
+                self.insert(*entry);
+            }
+        }
+    }
+
     /// Returns the number of entries inserted, dead ones included.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -259,7 +300,7 @@ impl Wheel {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let rings = size_of::<Rings>() + self.chunks.held_bytes();
-        size_of::<Self>() + rings + self.log.held_bytes() + self.deferred.held_bytes()
+        size_of::<Self>() + rings + self.log.held_bytes()
     }
 
     /// Returns the tick of the earliest recent entry.

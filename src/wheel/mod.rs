@@ -28,7 +28,6 @@
 //! | `hierarchical` | [`Wheel`]: insert, and advance from ring to ring |
 //! | `rings` | the buckets in one row, with a bit each |
 //! | `chunks` | pooled memory of entries, bucket chains |
-//! | `deferred` | the entries that wait for the next turn |
 //! | `sweep` | the cursor that goes round all buckets and drops the dead; how many entries of a tick come in a row |
 //! | `pass` | filtering one bucket, a chunk at a time |
 //! | `spare` | memory that goes back to the system after a burst |
@@ -37,7 +36,6 @@
 mod block;
 mod bound;
 mod chunks;
-mod deferred;
 mod entry;
 mod hierarchical;
 mod log;

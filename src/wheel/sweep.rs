@@ -18,7 +18,6 @@
 
 use super::bound::Bound;
 use super::chunks::{Bucket, Chunks};
-use super::deferred::Deferred;
 use super::pass::Pass;
 use super::records::dead;
 use super::rings::BUCKETS;
@@ -33,8 +32,11 @@ pub(super) struct Sweeper {
     pass: Option<Pass>,
 }
 
+/// The position of the sweep before those of the rings, to which its entries move.
+pub(super) const DEFERRED: usize = 0;
+
 /// Positions of the sweep after those of the rings.
-pub(super) const OVERDUE: usize = BUCKETS;
+pub(super) const OVERDUE: usize = BUCKETS + 1;
 pub(super) const BACKLOG: usize = OVERDUE + 1;
 
 /// Returns the position of a bucket of the rings, and the bucket at a position.
@@ -43,7 +45,7 @@ pub(super) const BACKLOG: usize = OVERDUE + 1;
 /// from the lowest ring, the recent and the overdue ones they may go to the backlog, which is last.
 #[inline]
 pub(super) const fn position_of(bucket: usize) -> usize {
-    BUCKETS - 1 - bucket
+    BUCKETS - bucket
 }
 
 impl Sweeper {
@@ -162,7 +164,6 @@ impl Wheel {
     pub(crate) fn clear(&mut self) {
         self.drain_all(&mut |_| ());
         self.log.clear();
-        self.deferred = Deferred::default();
         self.bound = Bound::default();
     }
 
@@ -184,8 +185,11 @@ impl Wheel {
 
     /// Returns the first position at or after `position` whose bucket holds entries.
     fn occupied_from(&self, position: usize) -> Option<usize> {
+        if position == DEFERRED && !self.deferred.is_empty() {
+            return Some(DEFERRED);
+        }
         if position < OVERDUE {
-            if let Some(bucket) = self.rings.last_to(position_of(position)) {
+            if let Some(bucket) = self.rings.last_to(position_of(position.max(1))) {
                 return Some(position_of(bucket));
             }
         }
@@ -198,6 +202,7 @@ impl Wheel {
     /// Returns the bucket at a position, with the pool of its chunks.
     fn bucket_mut(&mut self, position: usize) -> (&mut Bucket, &mut Chunks) {
         let bucket = match position {
+            DEFERRED => &mut self.deferred,
             OVERDUE => &mut self.overdue,
             BACKLOG => &mut self.backlog,
             _ => &mut self.rings.buckets[position_of(position)],
@@ -207,7 +212,7 @@ impl Wheel {
 
     /// Notes that a pass through the bucket has ended: it may be empty.
     fn update_occupancy(&mut self, position: usize) {
-        if position < OVERDUE {
+        if (1..OVERDUE).contains(&position) {
             self.rings.update_occupancy(position_of(position));
         }
     }
