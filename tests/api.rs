@@ -17,7 +17,7 @@ use support::setup::{HOUR, one_shard, recording};
 use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, EventLoopTimer, Executor, Expired,
     FixedTimer, Interval, Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, ScheduleError,
-    ScheduleErrorKind, Sleep, StartError, Stats, StopError, Submitter, Time, Timeout, Timer,
+    ScheduleErrorKind, Sleep, StartError, Stats, StopError, Time, Timeout, Timer,
     TimerGuard, TimerHandle, TimerTask, TurnError, Unfired, WeakTimer, executor_fn,
 };
 
@@ -70,12 +70,7 @@ fn whatever_the_payload_handles_cross_threads_and_keys_are_plain_data() {
 fn a_panic_beside_a_timer_leaves_it_usable() {
     unwind_safe::<(Timer<SendOnly>, TimerHandle<SendOnly>, TimerGuard<SendOnly>)>();
     ref_unwind_safe::<(Timer<SendOnly>, TimerHandle<SendOnly>, TimerGuard<SendOnly>)>();
-    unwind_safe::<(
-        WeakTimer<SendOnly>,
-        Remote<SendOnly>,
-        Key<SendOnly>,
-        Submitter<SendOnly>,
-    )>();
+    unwind_safe::<(WeakTimer<SendOnly>, Remote<SendOnly>, Key<SendOnly>)>();
     ref_unwind_safe::<(WeakTimer<SendOnly>, Remote<SendOnly>, Key<SendOnly>)>();
     unwind_safe::<(EventLoopTimer<u64>, LocalTimer<u64>, FixedTimer<u64>)>();
     ref_unwind_safe::<(EventLoopTimer<u64>, Sleep)>();

@@ -292,7 +292,7 @@ impl Work {
         use Peer::{
             AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, FixedTimer, Floor,
             Hashed, Heap, LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora,
-            Sleep, Timer, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes, TimerUnpinned,
+            Sleep, Timer, TimerPriority, TimerSlack, TimerTimes, TimerUnpinned,
             Tokio, Tree,
         };
         let is_local = matches!(
@@ -318,9 +318,8 @@ impl Work {
                 matches!(peer, Timer | LockedWheel | Tokio | Pingora | LockedHeaps)
             }
             Self::Cross { .. } => is_shared,
-            // A submitter saves something where a thread schedules and cancels.
             Self::RemoteCancel => {
-                is_shared && !matches!(peer, TimerSubmitter | TimerTimes | Netty | Hashed)
+                is_shared && !matches!(peer, TimerTimes | Netty | Hashed)
             }
             Self::Forms => matches!(peer, Timer),
             Self::Late { busy: true, .. } => {

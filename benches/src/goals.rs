@@ -36,7 +36,7 @@ fn goals() -> Vec<Goal> {
     use Bar::{AboveFloor, AtMost, Best, BestFuture, Than};
     use Peer::{
         EventLoopRemote, EventLoopTimer, FixedTimer, Floor, Heap, LocalTimer, LockedTree, LockedWheel, Netty,
-        Nexus, Sleep, Timer, TimerClosures, TimerHandles, TimerPriority, TimerSlack, TimerSubmitter, TimerTimes,
+        Nexus, Sleep, Timer, TimerClosures, TimerHandles, TimerPriority, TimerSlack, TimerTimes,
         TimerUnpinned, Tokio,
     };
     let (pair, own_loop) = ("ns/pair", "EventLoopTimer <= 1.5 x LocalTimer");
@@ -79,7 +79,6 @@ fn goals() -> Vec<Goal> {
         ("cross-2", TimerClosures, PAIRS, Than(0.85, "cross-2", Timer, PAIRS), "closures >= 0.85 x keys"),
         ("cross-1", Timer, PAIRS, Than(2.2, "cross-1", Netty, PAIRS), ">= 2.2 x Netty"),
         ("cross-2", Timer, PAIRS, Than(2.5, "cross-2", Netty, PAIRS), ">= 2.5 x Netty"),
-        ("cross-1", TimerSubmitter, PAIRS, Best(4.0), "4 x"),
         ("cross-1", TimerTimes, PAIRS, Best(6.0), "6 x"),
         ("cross-1", Timer, PAIRS, Than(1.5, "cross-1", LockedWheel, PAIRS), ">= 1.5 x one lock around our own wheel"),
         ("cross-1", Timer, "p99.9 ns", Best(1.0), "1 x of"),

@@ -42,7 +42,7 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// Does an operation so many times.
 type Operation = fn(usize);
 
-const OPERATIONS: [(&str, Operation); 27] = [
+const OPERATIONS: [(&str, Operation); 26] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
     // The same with a table of payloads and no timer: the benchmark's own share, and the least there is.
@@ -125,16 +125,6 @@ const OPERATIONS: [(&str, Operation); 27] = [
     ("engine-slack", |times| {
         let when = || When::from(DELAY).with_slack(Duration::from_secs(1));
         keys(times, by_hand(), when);
-    }),
-    ("engine-submitter", |times| {
-        let timer = by_hand();
-        let own = timer.submitter();
-        pairs(
-            times,
-            || own.schedule(DELAY, 17),
-            |key| own.cancel(key),
-            || _ = timer.turn(),
-        );
     }),
     ("engine-handles", |times| {
         let timer = by_hand();

@@ -24,9 +24,7 @@ pub enum Peer {
     TimerHandles,
     /// `tickwheel::Timer` with closures of two words.
     TimerClosures,
-    /// `tickwheel::Timer` through a submitter per thread.
-    TimerSubmitter,
-    /// The same, with deadlines that count from a time which is read now and then.
+    /// `tickwheel::Timer`, with deadlines that count from a time which is read now and then.
     TimerTimes,
     /// `tickwheel::Timer` with a slack of 100 us.
     TimerSlack,
@@ -84,8 +82,7 @@ impl Peer {
             Self::Timer => "tickwheel Timer",
             Self::TimerHandles => "tickwheel Timer, handles",
             Self::TimerClosures => "tickwheel Timer, closures",
-            Self::TimerSubmitter => "tickwheel Timer, submitter",
-            Self::TimerTimes => "tickwheel Timer, submitter and times",
+            Self::TimerTimes => "tickwheel Timer, given times",
             Self::TimerSlack => "tickwheel Timer, slack",
             Self::TimerPriority => "tickwheel Timer, priority",
             Self::TimerUnpinned => "tickwheel Timer, unpinned",

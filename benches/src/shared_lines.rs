@@ -58,14 +58,6 @@ const WAYS: [(&str, fn()); 8] = [
         let schedule = || timer.run_after_handle(DELAY, || _ = black_box(17));
         in_turn(|turn| turn.pairs(schedule, |it| it.cancel().is_won()));
     }),
-    // A submitter per thread.
-    ("submitter", || {
-        let timer = typed(builder());
-        in_turn(|turn| {
-            let own = timer.submitter();
-            turn.pairs(|| own.schedule(DELAY, 17), |it| own.cancel(it).is_won());
-        });
-    }),
     // Remotes of an event loop's timer.
     ("remote", || {
         let settings = Settings::new().clock(ManualClock::new());

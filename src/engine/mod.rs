@@ -3,7 +3,6 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `timer` | [`Timer`]: schedule, cancel, reschedule, ask; start, turn, stop, statistics |
-//! | `submitter` | [`Submitter`]: one thread's own way to an engine |
 //! | `wake_timer` | what a future has of an engine: a timer that wakes it |
 //! | `handle` | [`TimerHandle`]: the owned handle of one timer; [`TimerGuard`], which cancels it |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
@@ -41,7 +40,6 @@ mod settings;
 mod shutdown;
 mod state;
 mod stats;
-mod submitter;
 mod task;
 mod timer;
 #[cfg(feature = "futures")]
@@ -68,7 +66,6 @@ pub use settings::{Drive, IdleStrategy};
 pub use shutdown::Shutdown;
 pub use state::EngineState;
 pub use stats::Stats;
-pub use submitter::Submitter;
 pub use task::TimerTask;
 pub use timer::Timer;
 #[cfg(feature = "futures")]

@@ -1,6 +1,6 @@
 //! A producer: one thread's access to a shard.
 //!
-//! `Timer` routes to one, a `Submitter` keeps one, a `Remote` has the one of its shard, handles and futures find theirs
+//! `Timer` routes to one, a `Remote` has the one of its shard, handles and futures find theirs
 //! by the place of their timer. The owner has one, too, for its own timers.
 
 use super::handle::{ShardHandle, ThreadState};

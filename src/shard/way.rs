@@ -8,7 +8,6 @@
 //! | the engine goes, another one takes its place in memory | a group's number is never used again |
 //! | the thread ends, another one takes its slot | the way is a thread-local, and forgotten with the slot |
 //! | a destructor of a thread-local calls when the slot is gone | it borrows a slot, and forgets the way with it |
-//! | a `Submitter` keeps the slot beyond that | the way is forgotten when the submitter gives the slot back |
 //! | the thread gets another home | `set_home` forgets the way |
 //! | timers are spread over the shards | such an engine's threads remember no way, but to an only shard |
 //! | the process forks | the child's thread has the copy's slot and shard, as without a way |

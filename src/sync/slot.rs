@@ -12,7 +12,6 @@ use super::way;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Default)]
@@ -35,10 +34,6 @@ thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(NONE) };
     /// Gives the slot back when the thread ends.
     static GUARD: Cell<Option<Lease>> = const { Cell::new(None) };
-    /// How many [`Kept`] this thread has. No destructor, as above.
-    static KEPT: Cell<u32> = const { Cell::new(0) };
-    /// The lease is gone, and the last `Kept` has to give the slot back.
-    static LEFT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A slot that is handed back on drop.
@@ -70,9 +65,6 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if KEPT.with(Cell::get) > 0 {
-            return LEFT.with(|left| left.set(true));
-        }
         // It leads to thread states that the number's next holder has alone.
         way::forget();
         // After this thread-local is gone the thread must not go on using the number.
@@ -114,39 +106,6 @@ fn with_slow<R>(f: impl FnOnce(u32) -> R) -> R {
     result
 }
 
-/// The calling thread's slot, which no other thread gets as long as this lives, even if the thread's other
-/// thread-locals have been destroyed. Belongs to its thread.
-pub(crate) struct Kept {
-    pub(crate) slot: u32,
-    _of_this_thread: PhantomData<*const ()>,
-}
-
-/// Keeps the calling thread's slot.
-pub(crate) fn keep() -> Kept {
-    // Before the slot is taken: a lease that this thread only borrows stays then.
-    KEPT.with(|kept| kept.set(kept.get() + 1));
-    let slot = with(|slot| {
-        CURRENT.with(|current| current.set(slot));
-        slot
-    });
-    Kept {
-        slot,
-        _of_this_thread: PhantomData,
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let left = KEPT.with(|kept| {
-            kept.set(kept.get() - 1);
-            kept.get()
-        });
-        if left == 0 && LEFT.with(Cell::take) {
-            drop(Lease(self.slot));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,33 +113,9 @@ mod tests {
     #[test]
     fn slots_are_reused_so_they_stay_dense() {
         for n in 0..400 {
-            // Also one that is kept in passing.
-            let slot = || {
-                if n % 2 == 0 {
-                    with(|slot| slot)
-                } else {
-                    keep().slot
-                }
-            };
+            let slot = || with(|slot| slot);
             let slot = std::thread::scope(|scope| scope.spawn(slot).join().unwrap());
-            assert!(slot < 150, "slot {slot} is not dense");
-        }
-    }
-
-    #[test]
-    fn a_slot_that_outlived_its_thread_s_lease_is_given_back() {
-        thread_local!(static LATE: Cell<Option<Kept>> = const { Cell::new(None) });
-        for _ in 0..400 {
-            let slot = || {
-                // Destroyed after the lease, because it is used first.
-                LATE.with(|late| late.set(None));
-                let kept = keep();
-                let slot = kept.slot;
-                LATE.with(|late| late.set(Some(kept)));
-                slot
-            };
-            let slot = std::thread::spawn(slot).join().unwrap();
-            assert!(slot < 150, "slot {slot} is not dense");
+            assert!(slot < 150, "slot {slot} is not dense in round {n}");
         }
     }
 
@@ -217,17 +152,14 @@ mod tests {
     fn a_way_is_forgotten_with_the_slot() {
         /// Says, at the end of its thread, whether the slot was given back, and which way is left; and the same of a
         /// call that borrows a slot.
-        struct Late(Option<Kept>, std::sync::mpsc::Sender<(bool, [u64; 3])>);
+        struct Late(std::sync::mpsc::Sender<(bool, [u64; 2])>);
         impl Drop for Late {
             fn drop(&mut self) {
-                let before = way::current().group;
-                let was_kept = self.0.take().is_some();
                 let given_back = CURRENT.with(Cell::get) == NONE;
-                let kept = way::current().group;
+                let after = way::current().group;
                 with(|_| remember(18));
                 let borrowed = way::current().group;
-                let before = if was_kept { before } else { 17 };
-                self.1.send((given_back, [before, kept, borrowed])).unwrap();
+                self.0.send((given_back, [after, borrowed])).unwrap();
             }
         }
         fn remember(group: u64) {
@@ -237,89 +169,20 @@ mod tests {
             });
         }
         thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
-        for keeps in [false, true] {
-            let (sender, receiver) = std::sync::mpsc::channel();
-            std::thread::spawn(move || {
-                // Destroyed after the lease, because it is used first.
-                LATE.with(|late| late.set(None));
-                with(|_| remember(17));
-                LATE.with(|late| late.set(Some(Late(keeps.then(keep), sender))));
-                assert_eq!(with(|_| way::current().group), 17);
-            })
-            .join()
-            .unwrap();
-            let (given_back, ways) = receiver.recv().unwrap();
-            // Windows destroys thread-locals in rounds, and the slot goes back in a later one.
-            let expected = if given_back { [17, 0, 0] } else { [17, 17, 18] };
-            assert_eq!(ways, expected, "kept: {keeps}");
-            assert!(given_back || cfg!(windows));
-        }
-    }
-
-    /// A thread that ends only borrows a slot for each call. One that is kept then is not lent to another thread.
-    #[test]
-    #[cfg_attr(
-        windows,
-        ignore = "no thread begins there while another one destroys its thread-locals"
-    )]
-    fn a_slot_that_is_kept_while_the_thread_ends_is_its_own() {
-        struct Late(std::sync::mpsc::Sender<(u32, u32)>);
-        impl Drop for Late {
-            fn drop(&mut self) {
-                let kept = keep();
-                let other = std::thread::spawn(|| with(|slot| slot)).join().unwrap();
-                self.0.send((kept.slot, other)).unwrap();
-            }
-        }
-        thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
-        for has_slot in [true, false] {
-            let (sender, receiver) = std::sync::mpsc::channel();
-            std::thread::spawn(move || {
-                LATE.with(|late| late.set(Some(Late(sender))));
-                if has_slot {
-                    with(|_| ());
-                }
-            })
-            .join()
-            .unwrap();
-            let (mine, other) = receiver.recv().unwrap();
-            assert_ne!(mine, other, "two threads with one slot");
-        }
-    }
-
-    /// A slot that is kept in a thread-local outlives the one that would give it back.
-    #[test]
-    #[cfg_attr(
-        windows,
-        ignore = "no thread begins there while another one destroys its thread-locals"
-    )]
-    fn a_kept_slot_stays_until_the_last_of_its_keepers_goes() {
-        struct Late(Option<(Kept, std::sync::mpsc::Sender<(u32, u32)>)>);
-        impl Drop for Late {
-            fn drop(&mut self) {
-                let (kept, sender) = self.0.take().unwrap();
-                let other = std::thread::spawn(|| with(|slot| slot)).join().unwrap();
-                assert_eq!(with(|slot| slot), kept.slot, "the thread has one slot only");
-                sender.send((kept.slot, other)).unwrap();
-            }
-        }
-        thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
-        for slot_comes_first in [true, false] {
-            let (sender, receiver) = std::sync::mpsc::channel();
-            std::thread::spawn(move || {
-                if slot_comes_first {
-                    with(|_| ());
-                }
-                LATE.with(|late| late.set(None));
-                let kept = [keep(), keep()];
-                assert_eq!(kept[0].slot, kept[1].slot);
-                let [first, _] = kept;
-                LATE.with(|late| late.set(Some(Late(Some((first, sender))))));
-            })
-            .join()
-            .unwrap();
-            let (mine, other) = receiver.recv().unwrap();
-            assert_ne!(mine, other, "two threads with one slot");
-        }
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // Destroyed after the lease, because it is used first.
+            LATE.with(|late| late.set(None));
+            with(|_| remember(17));
+            LATE.with(|late| late.set(Some(Late(sender))));
+            assert_eq!(with(|_| way::current().group), 17);
+        })
+        .join()
+        .unwrap();
+        let (given_back, ways) = receiver.recv().unwrap();
+        // Windows destroys thread-locals in rounds, and the slot goes back in a later one.
+        let expected = if given_back { [0, 0] } else { [17, 18] };
+        assert_eq!(ways, expected);
+        assert!(given_back || cfg!(windows));
     }
 }

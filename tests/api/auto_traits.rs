@@ -67,7 +67,6 @@ fn auto_traits_are_pinned() {
         SpinClock: "Send Unpin"
         Stats: "Send Sync Unpin"
         StopError: "Send Sync Unpin"
-        Submitter<'static, SendOnly>: "Unpin"
         Time: "Send Sync Unpin"
         Timeout<Future>: "Send"
         TimeoutError: "Send Sync Unpin"

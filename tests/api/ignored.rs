@@ -17,11 +17,7 @@ fn effects_need_no_look_at_their_answers() {
     let key = timer.schedule(HOUR, 2).unwrap();
     timer.reschedule(key, 2 * HOUR);
     timer.cancel(key);
-    let submitter = timer.submitter();
-    let key = submitter.schedule(HOUR, 3).unwrap();
-    submitter.reschedule(key, 2 * HOUR);
-    submitter.cancel(key);
-    assert_eq!((timer.pending(), timer.stats().cancelled), (0, 3));
+    assert_eq!((timer.pending(), timer.stats().cancelled), (0, 2));
     ManualClock::new().advance(HOUR);
     ManualClock::new().set(Time::ZERO);
     tickwheel::unpin_current_thread();

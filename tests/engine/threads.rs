@@ -6,7 +6,6 @@
 //! | `driven` | shards that a caller turns in place of their workers |
 //! | `races` | stop against turns by hand, the limit under contention, snapshots |
 //! | `stopped` | a thread that a signal stops in its turn |
-//! | `submitters` | one thread's own way to an engine |
 //! | `waits` | waiting until one timer's handler has returned |
 //! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
 //! | `shards` | masks, routing, handlers of their own, executors |
@@ -19,7 +18,6 @@ mod races;
 mod shards;
 #[cfg(target_os = "linux")]
 mod stopped;
-mod submitters;
 mod thread_ends;
 mod timing;
 mod waits;

@@ -56,14 +56,13 @@ fn past_deadlines_are_due_immediately_on_every_front() {
     timer.remote().schedule(instant, 5).unwrap();
     assert_eq!(timer.poll(NOW, |_| ()).fired, 5);
     let (timer, _) = recording(by_hand(HOUR, standing()));
-    let submitter = timer.submitter();
     for (when, id) in timers() {
         timer.schedule(when, id).unwrap();
-        submitter.schedule(when, id).unwrap();
+        timer.schedule(when, id).unwrap();
     }
-    submitter.schedule(past, 5).unwrap();
-    let moved = submitter.schedule(HOUR, 6).unwrap();
-    assert!(submitter.reschedule(moved, past).is_moved());
+    timer.schedule(past, 5).unwrap();
+    let moved = timer.schedule(HOUR, 6).unwrap();
+    assert!(timer.reschedule(moved, past).is_moved());
     timer.schedule(instant, 7).unwrap();
     assert!(
         timer

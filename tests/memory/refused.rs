@@ -561,7 +561,7 @@ fn calls_that_return_no_error_need_no_memory() {
     let refused = refusing_from(1024, || {
         assert!(!timer.cancel(key).is_won() && !timer.reschedule(key, DELAY).is_moved());
         assert!(!remote.cancel(key).is_won() && !remote.reschedule(key, DELAY).is_moved());
-        timer.submitter().schedule(DELAY, 7).unwrap_err()
+        timer.schedule(DELAY, 7).unwrap_err()
     });
     assert!(is_out_of_memory(&refused, 7));
     assert_eq!(events.poll(Time::ZERO, |_| ()).fired, 0);

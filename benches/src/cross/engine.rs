@@ -4,7 +4,7 @@ use super::{CrossPeer, Pairs, Setup};
 use crate::book::Book;
 use crate::process::take_priority;
 use std::time::Duration;
-use tickwheel::{Builder, Expired, Key, Pinning, Submitter, Time, Timer, TimerHandle, TimerTask};
+use tickwheel::{Builder, Expired, Key, Pinning, Timer, TimerHandle, TimerTask};
 
 /// Returns the default settings, except for those that the figure asks for.
 pub(super) fn builder(setup: &Setup) -> Builder {
@@ -152,22 +152,11 @@ impl CrossPeer for ClosuresPeer {
     }
 }
 
-/// A submitter, which cannot move to another thread: each piece of work makes one. With `TIMES`, deadlines count from a
-/// time that is read once per piece, as a server does per round.
+/// Deadlines count from a time that is read once per piece of work, as a server does per round.
 #[derive(Clone)]
-pub(super) struct SubmitterPeer<const TIMES: bool>(Timer<u64>);
+pub(super) struct TimesPeer(Timer<u64>);
 
-/// Schedules after `delay` from `now` if that is given, and else after a delay.
-#[inline]
-fn submit(own: &Submitter<'_, u64>, now: Option<Time>, delay: Duration, payload: u64) -> Key<u64> {
-    let key = match now {
-        Some(now) => own.schedule(now + delay, payload),
-        None => own.schedule(delay, payload),
-    };
-    key.expect("there is no limit")
-}
-
-impl<const TIMES: bool> CrossPeer for SubmitterPeer<TIMES> {
+impl CrossPeer for TimesPeer {
     type Handle = Key<u64>;
 
     fn start(setup: Setup) -> Self {
@@ -175,21 +164,20 @@ impl<const TIMES: bool> CrossPeer for SubmitterPeer<TIMES> {
     }
 
     fn schedule(&self, delay: Duration, payload: u64) -> Key<u64> {
-        submit(
-            &self.0.submitter(),
-            TIMES.then(|| self.0.now()),
-            delay,
-            payload,
-        )
+        let at = self.0.now() + delay;
+        self.0.schedule(at, payload).expect("there is no limit")
     }
 
     fn cancel(&self, key: Key<u64>) {
-        assert!(self.0.submitter().cancel(key).is_won());
+        assert!(self.0.cancel(key).is_won());
     }
 
     fn pairs(&self, work: Pairs<'_, Key<u64>>) {
-        let (own, now) = (self.0.submitter(), TIMES.then(|| self.0.now()));
-        let schedule = |delay, payload| submit(&own, now, delay, payload);
-        work.run(schedule, |key| assert!(own.cancel(key).is_won()));
+        let now = self.0.now();
+        let schedule = |delay, payload| {
+            let key = self.0.schedule(now + delay, payload);
+            key.expect("there is no limit")
+        };
+        work.run(schedule, |key| assert!(self.0.cancel(key).is_won()));
     }
 }

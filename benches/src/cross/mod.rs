@@ -173,8 +173,7 @@ pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
         Peer::Timer => measure_peer::<EnginePeer>,
         Peer::TimerHandles => measure_peer::<HandlesPeer>,
         Peer::TimerClosures => measure_peer::<ClosuresPeer>,
-        Peer::TimerSubmitter => measure_peer::<engine::SubmitterPeer<false>>,
-        Peer::TimerTimes => measure_peer::<engine::SubmitterPeer<true>>,
+        Peer::TimerTimes => measure_peer::<engine::TimesPeer>,
         Peer::TimerSlack => measure_peer::<engine::SlackPeer>,
         Peer::TimerPriority => measure_peer::<engine::PriorityPeer>,
         Peer::TimerUnpinned => measure_peer::<engine::UnpinnedPeer>,
@@ -275,8 +274,7 @@ mod tests {
         keeps_the_rules::<EnginePeer>();
         keeps_the_rules::<HandlesPeer>();
         keeps_the_rules::<ClosuresPeer>();
-        keeps_the_rules::<engine::SubmitterPeer<false>>();
-        keeps_the_rules::<engine::SubmitterPeer<true>>();
+        keeps_the_rules::<engine::TimesPeer>();
         keeps_the_rules::<engine::SlackPeer>();
         keeps_the_rules::<engine::UnpinnedPeer>();
         if Peer::TimerPriority.is_built() {
