@@ -31,7 +31,6 @@
 //! | async code on any runtime | [`sleep`], [`timeout`], [`interval`] | your task is woken |
 //! | your own event loop | [`EventLoopTimer`], built by [`Settings`] | the loop; other threads hold a [`Remote`] |
 //! | one thread | [`LocalTimer`], without atomics | the code that polls |
-//! | one thread, and one delay for all timers | [`FixedTimer`], a queue | the code that polls |
 //! | a library that needs an occasional timeout | [`global`] | one engine for the whole process |
 //!
 //! The crate [`tickwheel-util`][util] adds delay queues, streams, metrics, and adapters for hyper, tower and quinn.
@@ -92,8 +91,7 @@
 //! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
 //!
 //! Features whose names begin with `__` are for this repository's own crates and tests; no version promises anything about
-//! them. With `default-features = false` the crate is `no_std` and contains [`LocalTimer`] and [`FixedTimer`]; it needs an
-//! allocator.
+//! them. With `default-features = false` the crate is `no_std` and contains [`LocalTimer`]; it needs an allocator.
 //!
 //! # Further reading
 //!
@@ -186,7 +184,7 @@ pub use futures::{
     Elapsed, Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep,
     sleep_until, timeout, timeout_at,
 };
-pub use local::{FixedTimer, LocalTimer};
+pub use local::LocalTimer;
 pub use loop_timer::Expirations;
 pub use settings::Settings;
 #[cfg(feature = "threads")]

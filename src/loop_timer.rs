@@ -124,8 +124,7 @@ fn fire_due<F: Steps>(
 /// It must be dropped: while one exists that has begun a poll, leaked or not, polls do nothing. Where nothing is due it
 /// begins none.
 ///
-/// `F` is an [`EventLoopTimer`](crate::EventLoopTimer), a [`LocalTimer`](crate::LocalTimer) or a
-/// [`FixedTimer`](crate::FixedTimer).
+/// `F` is an [`EventLoopTimer`](crate::EventLoopTimer) or a [`LocalTimer`](crate::LocalTimer).
 #[must_use = "timers fire as they are taken"]
 pub struct Expirations<'a, F: Steps> {
     timer: &'a mut F,

@@ -15,22 +15,21 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 ///
 /// A setting that a timer does not have is refused by name ([`BuildError::NoSuchSetting`]), not ignored.
 ///
-/// `build_local` and `build_fixed` make a timer for one thread; `build_with_waker` makes one for an event loop, and
+/// `build_local` makes a timer for one thread; `build_with_waker` makes one for an event loop, and
 /// so do `build_with_mio` and `build_with_mio_waker`, with the feature `mio`. The engine's [`Builder`](crate::Builder) has these settings but
 /// `capacity`, and more of its own.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Budget, FixedTimer, LocalTimer, Settings};
+/// use tickwheel::{Budget, LocalTimer, Settings};
 ///
 /// let settings = Settings::new()
 ///     .max_pending(1_000_000)
 ///     .budget(Budget::new().fire(256))
 ///     .slack(Duration::from_millis(1))
 ///     .capacity(10_000);
-/// let any: LocalTimer<u64> = settings.clone().tick(Duration::from_micros(100)).build_local()?;
-/// let idle: FixedTimer<u64> = settings.build_fixed(Duration::from_secs(30))?; // exact: without ticks
-/// # drop((any, idle));
+/// let timer: LocalTimer<u64> = settings.tick(Duration::from_micros(100)).build_local()?;
+/// # drop(timer);
 /// # Ok::<(), tickwheel::BuildError>(())
 /// ```
 ///
@@ -54,7 +53,6 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 #[must_use = "settings do nothing until a `build` method is called"]
 pub struct Settings {
     pub(crate) tick: Duration,
-    pub(crate) is_tick_set: bool,
     pub(crate) max_pending: Option<usize>,
     pub(crate) budget: Budget,
     /// How much longer than to the next deadline the owner may sleep.
@@ -75,7 +73,6 @@ impl Settings {
     pub fn new() -> Self {
         Self {
             tick: Duration::from_millis(1),
-            is_tick_set: false,
             max_pending: None,
             budget: Budget::new(),
             slack: Duration::ZERO,
@@ -86,10 +83,9 @@ impl Settings {
     }
 
     /// Sets the length of a tick, 1 us to 1 h. Default: 1 ms. A timer is at most one tick late, plus the sleep's error
-    /// and the work queued ahead. A [`FixedTimer`](crate::FixedTimer) has no ticks.
+    /// and the work queued ahead.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
-        self.is_tick_set = true;
         self
     }
 

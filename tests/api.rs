@@ -16,7 +16,7 @@ use std::time::Duration;
 use support::setup::{HOUR, one_shard, recording};
 use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, EventLoopTimer, Executor, Expired,
-    FixedTimer, Interval, Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, ScheduleError,
+    Interval, Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, ScheduleError,
     ScheduleErrorKind, Sleep, StartError, Stats, StopError, Time, Timeout, Timer,
     TimerGuard, TimerHandle, TimerTask, TurnError, Unfired, WeakTimer, executor_fn,
 };
@@ -72,7 +72,7 @@ fn a_panic_beside_a_timer_leaves_it_usable() {
     ref_unwind_safe::<(Timer<SendOnly>, TimerHandle<SendOnly>, TimerGuard<SendOnly>)>();
     unwind_safe::<(WeakTimer<SendOnly>, Remote<SendOnly>, Key<SendOnly>)>();
     ref_unwind_safe::<(WeakTimer<SendOnly>, Remote<SendOnly>, Key<SendOnly>)>();
-    unwind_safe::<(EventLoopTimer<u64>, LocalTimer<u64>, FixedTimer<u64>)>();
+    unwind_safe::<(EventLoopTimer<u64>, LocalTimer<u64>)>();
     ref_unwind_safe::<(EventLoopTimer<u64>, Sleep)>();
     unwind_safe::<(Sleep, Interval, Timeout<String>)>();
     assert!(!is!(Timeout<&'static mut u8>: std::panic::UnwindSafe));

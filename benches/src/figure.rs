@@ -169,7 +169,6 @@ impl Figure {
                 "64 slots with room for 128 timers each in 3 ranges, the rest in its `BTreeMap`, checked every 32 ms"
             }
             Peer::Tree => "removes a cancelled timer at once",
-            Peer::FixedTimer => "one delay for all",
             Peer::Sleep => "created, polled once and dropped, on a tokio runtime's workers",
             Peer::LockedWheel => "this project's own wheel behind a lock",
             Peer::Nexus => "bounded, `poll_and_rebalance`",
@@ -290,7 +289,7 @@ impl Work {
     /// Returns whether a peer takes part.
     const fn has(self, peer: Peer) -> bool {
         use Peer::{
-            AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, FixedTimer, Floor,
+            AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, Floor,
             Hashed, Heap, LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora,
             Sleep, Timer, TimerPriority, TimerSlack, TimerTimes, TimerUnpinned,
             Tokio, Tree,
@@ -305,14 +304,14 @@ impl Work {
         );
         let is_special = matches!(
             peer,
-            TimerSlack | TimerPriority | TimerUnpinned | FixedTimer
+            TimerSlack | TimerPriority | TimerUnpinned
         );
         let is_shared = matches!(peer, Tokio | Hashed) || !is_local && !is_of_loops && !is_special;
         let is_simple = matches!(peer, Timer | LockedWheel | Tokio | LockedTree);
         match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => is_local,
             Self::Life(_) => is_local && !matches!(peer, Floor),
-            Self::IdleRound => is_of_loops || matches!(peer, FixedTimer),
+            Self::IdleRound => is_of_loops,
             Self::LoopOwner(_) => is_of_loops,
             Self::Cross { producers: 32, .. } => {
                 matches!(peer, Timer | LockedWheel | Tokio | Pingora | LockedHeaps)

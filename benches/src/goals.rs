@@ -35,7 +35,7 @@ type Goal = (&'static str, Peer, &'static str, Bar, &'static str);
 fn goals() -> Vec<Goal> {
     use Bar::{AboveFloor, AtMost, Best, BestFuture, Than};
     use Peer::{
-        EventLoopRemote, EventLoopTimer, FixedTimer, Floor, Heap, LocalTimer, LockedTree, LockedWheel, Netty,
+        EventLoopRemote, EventLoopTimer, Floor, Heap, LocalTimer, LockedTree, LockedWheel, Netty,
         Nexus, Sleep, Timer, TimerClosures, TimerHandles, TimerPriority, TimerSlack, TimerTimes,
         TimerUnpinned, Tokio,
     };
@@ -58,7 +58,6 @@ fn goals() -> Vec<Goal> {
         ("churn-1M", EventLoopTimer, pair, Than(1.5, "churn-1M", LocalTimer, pair), own_loop),
         ("life-1M", EventLoopTimer, "ns/timer", Than(1.5, "life-1M", LocalTimer, "ns/timer"), own_loop),
         (IDLE, LocalTimer, POLL, Than(0.5, IDLE, Nexus, POLL), "LocalTimer's poll <= 0.5 x nexus-timer's"),
-        (IDLE, FixedTimer, POLL, Than(0.5, IDLE, Nexus, POLL), "FixedTimer's poll <= 0.5 x nexus-timer's"),
         (IDLE, EventLoopTimer, POLL, Than(0.5, IDLE, Nexus, POLL), "EventLoopTimer's poll <= 0.5 x nexus-timer's"),
         (IDLE, EventLoopRemote, POLL, Than(0.5, IDLE, Nexus, POLL), "with a remote: poll <= 0.5 x nexus-timer's"),
         (IDLE, EventLoopTimer, SPIN, Than(0.5, IDLE, Nexus, SPIN), "a spinning round <= 0.5 x nexus-timer's"),

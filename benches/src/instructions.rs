@@ -42,7 +42,7 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// Does an operation so many times.
 type Operation = fn(usize);
 
-const OPERATIONS: [(&str, Operation); 26] = [
+const OPERATIONS: [(&str, Operation); 25] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
     // The same with a table of payloads and no timer: the benchmark's own share, and the least there is.
@@ -61,14 +61,6 @@ const OPERATIONS: [(&str, Operation); 26] = [
             times,
             Settings::new().build_local(),
             |timer, now| _ = timer.schedule(now, DELAY, 17),
-            |timer, now| timer.poll(now, none_is_due).fired,
-        )
-    }),
-    ("fixed-idle", |times| {
-        rounds(
-            times,
-            Settings::new().build_fixed(DELAY),
-            |timer, now| _ = timer.schedule(now, 17),
             |timer, now| timer.poll(now, none_is_due).fired,
         )
     }),

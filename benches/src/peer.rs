@@ -16,8 +16,6 @@ pub enum Peer {
     EventLoopTimer,
     /// The same, while a remote exists.
     EventLoopRemote,
-    /// `tickwheel::FixedTimer`.
-    FixedTimer,
     /// `tickwheel::Timer` with plain keys.
     Timer,
     /// `tickwheel::Timer` with owned handles.
@@ -78,7 +76,6 @@ impl Peer {
             Self::LocalTimer => "tickwheel LocalTimer",
             Self::EventLoopTimer => "tickwheel EventLoopTimer",
             Self::EventLoopRemote => "tickwheel EventLoopTimer, a remote",
-            Self::FixedTimer => "tickwheel FixedTimer",
             Self::Timer => "tickwheel Timer",
             Self::TimerHandles => "tickwheel Timer, handles",
             Self::TimerClosures => "tickwheel Timer, closures",

@@ -39,7 +39,7 @@ const LINE: u64 = 64;
 const PHASE_IS_AT: &str = "the phase is at ";
 
 /// The ways in which a timer is scheduled and cancelled.
-const WAYS: [(&str, fn()); 8] = [
+const WAYS: [(&str, fn()); 7] = [
     // Typed payloads and plain keys.
     ("keys", || keys(builder())),
     // Typed payloads and owned handles.

@@ -12,7 +12,6 @@
 //! | `tick_and_builder` | settings, tick arithmetic, periods | the rules in 128 bits |
 //! | `replay_parser` | the load program's workload files | a naive reader; what is written reads back |
 //! | `local_model` | `LocalTimer`, periodic timers too | `book` |
-//! | `fixed_model` | `FixedTimer` | `book`, as a queue |
 
 pub mod replay_parser;
 pub mod tick_and_builder;
@@ -32,7 +31,6 @@ mod support {
     pub(crate) mod choices;
     pub mod engine_manual;
     pub mod engine_threads;
-    pub mod fixed_model;
     pub(crate) mod ledger;
     pub mod local_model;
     pub(crate) mod loop_timer;
@@ -44,7 +42,7 @@ mod support {
 
 pub use support::choices::case;
 pub use support::{
-    engine_manual, engine_threads, fixed_model, local_model, shard_model, wheel_model,
+    engine_manual, engine_threads, local_model, shard_model, wheel_model,
 };
 
 /// Runs `check` and waits until the threads that it has started are gone, as those of an engine that was dropped go by

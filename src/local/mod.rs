@@ -1,12 +1,9 @@
-//! `LocalTimer` and `FixedTimer`: timers of one thread, without atomics or locks.
+//! `LocalTimer`: timers of one thread, without atomics or locks.
 //!
 //! [`LocalTimer`] drives a wheel by the same turns as the engine does (`crate::turn`); only the records behind the
 //! entries are its own, a plain table instead of a shared one. An entry in the wheel is a hint: it says when to look
 //! at a node. The node alone knows whether its timer is pending and when it is due. So a cancel recycles the node at
 //! once and leaves the entry behind as a zombie, and a deadline that is pushed out is only written down.
-//!
-//! [`FixedTimer`] is for timers that all have the same delay: the order of scheduling is the order of deadlines, so
-//! the nodes of the same table stand in a queue.
 //!
 //! | room | what is inside |
 //! |---|---|
@@ -15,16 +12,11 @@
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
 //! | `memory` | [`LocalTimer`]: all that it holds, and the memory for it |
-//! | `queue` | the order of a [`FixedTimer`]'s nodes |
-//! | `fixed` | [`FixedTimer`] |
 
-mod fixed;
 mod memory;
 mod node;
 mod poll;
-mod queue;
 mod table;
 mod timer;
 
-pub use fixed::FixedTimer;
 pub use timer::LocalTimer;

@@ -239,12 +239,6 @@ impl<T> Table<T> {
         LocalMove::Earlier(Armed { state, index })
     }
 
-    /// Moves a pending timer that has no entry; false if it has ended.
-    #[inline]
-    pub(super) fn move_without_entry(&mut self, key: Key<T>, deadline: u64) -> bool {
-        self.nodes.move_by_key(key, deadline).is_some()
-    }
-
     #[cold]
     fn restart(&mut self, index: u32, deadline: Deadline) {
         if let Some(repeat) = self.nodes.repeat_mut(index) {
@@ -300,14 +294,6 @@ impl<T> Table<T> {
     pub(super) fn deadline(&self, key: Key<T>) -> Option<u64> {
         self.nodes.named(key)?;
         self.nodes.deadline(key.index())
-    }
-
-    /// Returns whether a node's timer, which must be pending if there is such a node, is due at `now`.
-    #[inline(always)]
-    pub(super) fn is_due(&self, index: u32, now: u64) -> bool {
-        self.nodes
-            .deadline(index)
-            .is_some_and(|deadline| deadline <= now)
     }
 
     /// Returns the deadline of a node's timer, which must be pending.

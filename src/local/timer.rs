@@ -73,8 +73,6 @@ use core::time::Duration;
 /// }
 /// # }
 /// ```
-///
-/// [`FixedTimer`](crate::FixedTimer) is for timers that all have the same delay.
 pub struct LocalTimer<T> {
     pub(super) rate: TickRate,
     pub(super) table: Table<T>,

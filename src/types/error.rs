@@ -107,7 +107,7 @@ error_texts! { BuildError, source = Self::behind;
     Self::ZeroBudget { which } => "budget.{which} is 0; choose at least 1, or leave the budget out",
     Self::NoSuchSetting { setting, timer } =>
         "a {timer} has no {setting}; leave Settings::{setting} out: timers of one thread are told \
-         the time, and those of a FixedTimer are exact",
+         the time",
     Self::EmptyCoreList =>
         "the pinning list names 0 cores; name at least 1, or use Pinning::Cores or Pinning::Off",
     Self::UnknownCore { core, allowed } =>

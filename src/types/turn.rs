@@ -10,8 +10,7 @@
 /// have left, the rest of them takes turns with what is due later, as much of the one as of the other: from the moment
 /// at which a timer is due, at most `fire` + 49 152 timers are called before it, however many are due in one earlier
 /// tick. A timer of the crowded tick itself has the same bound if it was scheduled within the last 64 ticks; older ones
-/// wait for those that were scheduled before them. Several crowded ticks count one by one. A
-/// [`FixedTimer`](crate::FixedTimer) has no such bound.
+/// wait for those that were scheduled before them. Several crowded ticks count one by one.
 ///
 /// ```
 /// use std::time::Duration;

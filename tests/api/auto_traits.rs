@@ -36,7 +36,6 @@ fn auto_traits_are_pinned() {
         Expirations<'static, LocalTimer<SendOnly>>: "Send Unpin"
         Expirations<'static, EventLoopTimer<SendOnly>>: "Send Unpin"
         Expired<SendOnly>: "Send Unpin"
-        FixedTimer<SendOnly>: "Send Unpin"
         IdleStrategy: "Send Sync Unpin"
         Interval: "Send Sync Unpin"
         Key<SendOnly>: "Send Sync Unpin"

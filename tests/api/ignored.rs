@@ -6,7 +6,7 @@
 #![deny(unused_must_use)]
 
 use super::support::setup::{HOUR, ms, one_shard};
-use tickwheel::{Expired, FixedTimer, LocalTimer, ManualClock, Settings, Time};
+use tickwheel::{Expired, LocalTimer, ManualClock, Settings, Time};
 
 #[test]
 fn effects_need_no_look_at_their_answers() {
@@ -47,8 +47,4 @@ fn loops_need_no_look_at_their_answers() {
     timer.poll(now, |_| ());
     timer.poll_with(now, |_, _| ());
     timer.poll_with_clock(&ManualClock::new(), |_, _| ());
-
-    let mut timer = FixedTimer::with_delay(HOUR);
-    let key = timer.schedule(now, 1).unwrap();
-    timer.reschedule(now, key);
 }

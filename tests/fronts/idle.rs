@@ -7,7 +7,7 @@ use crate::support::setup::HOUR;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{Budget, EventLoopTimer, FixedTimer, LocalTimer, Settings, Time};
+use tickwheel::{Budget, EventLoopTimer, LocalTimer, Settings, Time};
 
 /// Far enough for the log, in which the owner's entries wait.
 const FAR: Duration = Duration::from_millis(200);
@@ -41,7 +41,6 @@ fn what_is_scheduled_after_an_idle_round_fires_in_time() {
     }
     test::<LocalTimer<u64>>(&[Duration::ZERO, MS, 50 * MS, FAR, HOUR]);
     test::<EventLoopTimer<u64>>(&[Duration::ZERO, MS, 50 * MS, FAR, HOUR]);
-    test::<FixedTimer<u64>>(&[Duration::ZERO, MS, HOUR]);
 }
 
 /// More entries than one block of the log holds: the earliest is in none of its newest.

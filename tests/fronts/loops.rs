@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, EventLoopTimer, FixedTimer, Key, LocalTimer, ManualClock, Period,
+    Budget, BuildError, EventLoopTimer, Key, LocalTimer, ManualClock, Period,
     ScheduleErrorKind, Settings, Time,
 };
 
@@ -55,25 +55,11 @@ impl Loop for EventLoopTimer<u64> {
     }
 }
 
-impl Loop for FixedTimer<u64> {
-    fn build(settings: Settings, delay: Duration) -> Self {
-        settings.build_fixed(delay).unwrap()
-    }
-    fn arm(&mut self, now: Time, delay: Duration, id: u64) -> Key<u64> {
-        assert_eq!(delay, self.delay());
-        self.schedule(now, id).unwrap()
-    }
-    fn move_to(&mut self, now: Time, key: Key<u64>, _: Duration) -> bool {
-        self.reschedule(now, key).is_moved()
-    }
-}
-
 /// Runs a test on each kind.
 macro_rules! on_each_kind {
     ($test:ident) => {
         $test::<LocalTimer<u64>>();
         $test::<EventLoopTimer<u64>>();
-        $test::<FixedTimer<u64>>();
     };
 }
 
@@ -217,7 +203,6 @@ fn forgetting_a_drain_keeps_the_remaining_timers() {
         );
     }
     test::<LocalTimer<u64>>(2);
-    test::<FixedTimer<u64>>(2);
     // A loop takes all of them out at once, so that remotes cannot get between.
     test::<EventLoopTimer<u64>>(0);
 }
@@ -408,24 +393,6 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
     );
     assert_eq!(fire(&mut timer, NOW + 10 * MS), [0, 1, 2, 5, 8, 9]);
     assert!(new.iter().all(|key| timer.cancel(*key).is_won()) && timer.is_empty());
-    let mut fixed = Settings::new()
-        .capacity(1000)
-        .max_pending(11)
-        .build_fixed(MS)
-        .unwrap();
-    // A node is 20 bytes where a `u64` need not be aligned to eight.
-    assert!(
-        fixed.held_bytes() >= 1000 * (20 + 8),
-        "nodes and their links"
-    );
-    let keys: Vec<_> = (0..11).map(|id| fixed.schedule(NOW, id).unwrap()).collect();
-    assert!(fixed.schedule(NOW, 11).is_err());
-    fixed.shrink_to_fit();
-    assert!(
-        fixed.held_bytes() < 100 * (24 + 8),
-        "nodes and their links, of eleven"
-    );
-    assert!(keys.iter().all(|key| fixed.cancel(*key).is_won()));
     let roomy = LocalTimer::<u64>::with_capacity(MS, 1000).unwrap();
     assert!(roomy.held_bytes() >= 1000 * 24);
 }
@@ -435,31 +402,18 @@ fn room_is_made_and_given_back_without_a_key_that_names_another_timer() {
 fn a_setting_that_a_timer_does_not_have_is_refused_by_name() {
     let new = Settings::new;
     let refused = |setting, timer| Some(BuildError::NoSuchSetting { setting, timer });
-    for (settings, by_local, by_fixed) in [
-        (
-            new().clock(standing()),
-            refused("clock", "LocalTimer"),
-            refused("clock", "FixedTimer"),
-        ),
-        (new().tick(MS), None, refused("tick", "FixedTimer")),
-        (new().capacity(10), None, None),
-        (new().max_pending(1).slack(MS), None, None),
+    for (settings, by_local) in [
+        (new().clock(standing()), refused("clock", "LocalTimer")),
+        (new().capacity(10), None),
+        (new().max_pending(1).slack(MS), None),
     ] {
         let local = settings.clone().build_local::<u64>();
-        let fixed = settings.clone().build_fixed::<u64>(MS);
-        assert_eq!(
-            (local.err(), fixed.err()),
-            (by_local, by_fixed),
-            "{settings:?}"
-        );
+        assert_eq!(local.err(), by_local, "{settings:?}");
         assert!(settings.build_with_waker::<u64>(|| ()).is_ok());
     }
-    let text = new()
-        .tick(MS)
-        .build_fixed::<u64>(MS)
-        .unwrap_err()
-        .to_string();
-    assert!(text.contains("leave Settings::tick out"), "{text}");
+    let clocked = new().clock(standing()).build_local::<u64>();
+    let text = clocked.unwrap_err().to_string();
+    assert!(text.contains("leave Settings::clock out"), "{text}");
 }
 
 /// A text names a setting, and not the builder of another front.
@@ -473,7 +427,6 @@ fn errors_name_cures_that_their_front_has() {
         new().budget(Budget::new().fire(0)),
     ] {
         texts.push(bad.clone().build_local::<u64>().unwrap_err().to_string());
-        texts.push(bad.clone().build_fixed::<u64>(MS).unwrap_err().to_string());
         texts.push(bad.build_with_waker::<u64>(|| ()).unwrap_err().to_string());
     }
     let mut timer = new().max_pending(1).build_local().unwrap();

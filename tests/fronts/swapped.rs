@@ -6,7 +6,7 @@ use crate::support::random::Random;
 use std::mem::swap;
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::{FixedTimer, Period, Settings, Time};
+use tickwheel::{Period, Settings, Time};
 
 type Payload = Arc<()>;
 
@@ -62,9 +62,5 @@ fn a_handler_that_swaps_its_timer_loses_no_payload() {
     no_payload_is_lost(
         || Settings::new().build_with_waker(|| ()).unwrap(),
         |timer, now, payload| _ = timer.schedule_periodic(now, now, period, payload).unwrap(),
-    );
-    no_payload_is_lost(
-        || FixedTimer::with_delay(Duration::ZERO),
-        |timer, now, payload| _ = timer.schedule(now, payload).unwrap(),
     );
 }

@@ -1,8 +1,8 @@
-//! `LocalTimer` and `FixedTimer`: timers of one thread.
+//! `LocalTimer`: timers of one thread.
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `model` | both against naive models |
+//! | `model` | against a naive model |
 //! | `periodic` | periodic timers |
 //! | `order` | the order of what is due at once |
 //! | `memory` | what is allocated and held, with an allocator that counts per thread |
@@ -14,7 +14,6 @@ mod support {
     pub(crate) mod book;
     pub(crate) mod breakable;
     pub(crate) mod choices;
-    pub(crate) mod fixed_model;
     pub(crate) mod ledger;
     pub(crate) mod local_model;
     pub(crate) mod loop_timer;

@@ -4,8 +4,7 @@ use crate::support::allocations::allocations;
 use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use std::time::Duration;
-use tickwheel::__internal::Entry;
-use tickwheel::{Budget, FixedTimer, Key, LocalTimer, MissedTicks, Period, Settings, Time};
+use tickwheel::{Budget, Key, LocalTimer, MissedTicks, Period, Settings, Time};
 
 /// Cancels, moves and schedules, and polls now and then. `arm` may add up to a minute.
 fn allocates_nothing_in_a_steady_state<L: LoopTimer<Payload = u64>>(
@@ -50,11 +49,6 @@ fn a_steady_state_allocates_nothing() {
         timer,
         |timer, now, more| timer.schedule(now, SECOND + more, 1).unwrap(),
         |timer, now, key, delay| _ = timer.reschedule(now, key, delay),
-    );
-    allocates_nothing_in_a_steady_state(
-        FixedTimer::with_delay(SECOND),
-        |timer, now, _| timer.schedule(now, 1).unwrap(),
-        |timer, now, key, _| _ = timer.reschedule(now, key),
     );
 }
 
@@ -174,22 +168,6 @@ fn memory_that_cannot_go_back_keeps_no_loop_awake() {
     assert!(left[1] < left[0] + 300_000, "{left:?}");
 }
 
-/// What handlers schedule for at once lies in a list of its own until the next poll.
-#[test]
-fn entries_that_wait_for_the_next_poll_are_among_the_held_bytes() {
-    const MANY: usize = 10_000;
-    let mut timer = LocalTimer::with_capacity(Duration::from_millis(1), MANY + 1).unwrap();
-    let schedule =
-        |timer: &mut LocalTimer<()>| _ = timer.schedule(Time::ZERO, Duration::ZERO, ()).unwrap();
-    schedule(&mut timer);
-    let before = timer.held_bytes();
-    timer.poll_with(Time::ZERO, |timer, _| {
-        (0..MANY).for_each(|_| schedule(timer))
-    });
-    let grown = timer.held_bytes() - before;
-    assert!(grown >= MANY * size_of::<Entry>(), "{grown} bytes more");
-}
-
 #[test]
 fn a_clear_in_a_handler_gives_back_what_that_has_scheduled_for_now() {
     let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
@@ -266,24 +244,8 @@ fn an_idle_timer_takes_few_bytes() {
     );
 }
 
-/// Those of a [`FixedTimer`] allocate nothing; in a [`LocalTimer`] the wheel may.
 #[test]
 fn timers_within_the_capacity_find_room() {
-    let mut fixed = FixedTimer::with_delay(Duration::from_secs(1));
-    assert_eq!(fixed.capacity(), 0);
-    fixed.reserve(100);
-    let room = fixed.capacity();
-    assert!(room >= 100, "{room}");
-    let held = fixed.held_bytes();
-    assert!((32 * room..64 * room).contains(&held), "{held} bytes");
-    let before = allocations();
-    (0..room as u64).for_each(|n| _ = fixed.schedule(Time::ZERO, n).unwrap());
-    assert_eq!(allocations(), before);
-    fixed.schedule(Time::ZERO, 0).unwrap();
-    assert!(allocations() > before && fixed.capacity() > room);
-    fixed.clear();
-    fixed.shrink_to_fit();
-    assert_eq!((fixed.capacity(), fixed.held_bytes()), (0, 0));
     let mut local = LocalTimer::new(Duration::from_millis(1)).unwrap();
     local.reserve(100);
     let room = local.capacity();

@@ -1,16 +1,11 @@
-//! `LocalTimer` and `FixedTimer` against the models that the fuzzer uses, too.
+//! `LocalTimer` against the model that the fuzzer uses, too.
 
+use crate::support::local_model;
 use crate::support::properties::holds;
-use crate::support::{fixed_model, local_model};
 
 #[test]
 fn a_local_timer_does_what_the_model_does() {
     holds(1024, 2048, local_model::check);
-}
-
-#[test]
-fn a_fixed_timer_does_what_the_model_does() {
-    holds(256, 1024, fixed_model::check);
 }
 
 #[test]

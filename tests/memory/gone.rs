@@ -8,7 +8,7 @@ use crate::support::setup::{HOUR, ms, one_shard, secs};
 use crate::{churn, holds_soon};
 use std::time::Duration;
 use tickwheel::{
-    EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock, Routing, Settings, Time,
+    EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Routing, Settings, Time,
     Timer,
 };
 
@@ -102,13 +102,6 @@ fn a_loop_s_timer_that_is_gone_holds_no_memory() {
         let mut timer = LocalTimer::new(ms(1)).unwrap();
         let keys: Vec<_> = (0..TIMERS)
             .map(|n| timer.schedule(Time::ZERO, due(n), n).unwrap())
-            .collect();
-        use_up_alone(timer, &keys);
-    });
-    leaves_nothing_mapped("FixedTimer", || {
-        let mut timer = FixedTimer::with_delay(HOUR);
-        let keys: Vec<_> = (0..TIMERS)
-            .map(|n| timer.schedule(Time::ZERO, n).unwrap())
             .collect();
         use_up_alone(timer, &keys);
     });

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::__internal::{Entry, Wheel};
 use tickwheel::{
-    Builder, EngineState, EventLoopTimer, Expired, FixedTimer, Key, LocalTimer, ManualClock,
+    Builder, EngineState, EventLoopTimer, Expired, Key, LocalTimer, ManualClock,
     Pinning, Routing, ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError,
     SystemError, Time, Timer,
 };
@@ -219,33 +219,6 @@ fn a_timer_for_which_the_log_has_no_memory_overtakes_none() {
     let mut fired = Vec::new();
     while timer.poll(end, |it| fired.push(it.payload)).more {}
     assert!(fired.into_iter().eq(0..=513));
-}
-
-#[test]
-fn a_fixed_timer_for_which_there_is_no_memory_comes_back() {
-    if in_a_process_of_its_own(a_fixed_timer_for_which_there_is_no_memory_comes_back, &[]) {
-        return;
-    }
-    for before in [1, 100, 1000] {
-        let mut timer = Settings::new().build_fixed(DELAY).unwrap();
-        let schedule = |timer: &mut FixedTimer<_>, _, n| timer.schedule(Time::ZERO, n);
-        comes_back(&mut timer, schedule, before, 4096);
-    }
-}
-
-#[test]
-fn a_fixed_timer_with_room_needs_no_memory() {
-    if in_a_process_of_its_own(a_fixed_timer_with_room_needs_no_memory, &[]) {
-        return;
-    }
-    let mut timer = Settings::new().capacity(4000).build_fixed(DELAY).unwrap();
-    let now = Time::ZERO + DELAY;
-    let polled = refusing_from(1, || {
-        (0..2000).for_each(|n| _ = timer.schedule(Time::ZERO, n).unwrap());
-        timer.poll_with(now, |timer, _| _ = timer.schedule(now, 1).unwrap())
-    });
-    assert_eq!((polled.fired, timer.pending()), (2000, 2000));
-    fire_all(&mut timer, 2000);
 }
 
 #[test]
@@ -454,19 +427,16 @@ fn room_for_which_there_is_no_memory_is_not_made() {
     let (most, all) = (1 << 20, usize::MAX);
     refusing_from(most, || {
         let mut local = LocalTimer::with_capacity(ms(1), all).unwrap();
-        let mut fixed = Settings::new().capacity(all).build_fixed(DELAY).unwrap();
         let mut built = Settings::new().capacity(all).build_local().unwrap();
         local.reserve(all);
         for n in 0..100 {
             local.schedule(Time::ZERO, DELAY, n).unwrap();
             built.schedule(Time::ZERO, DELAY, n).unwrap();
-            fixed.schedule(Time::ZERO, n).unwrap();
         }
         // There is memory for a part of what so many timers need, which would be held in vain.
-        let held = (local.held_bytes(), fixed.held_bytes());
+        let held = local.held_bytes();
         local.reserve(100_000);
-        fixed.reserve(100_000);
-        assert_eq!((local.held_bytes(), fixed.held_bytes()), held);
+        assert_eq!(local.held_bytes(), held);
     });
 }
 
@@ -621,24 +591,17 @@ fn giving_memory_back_needs_none() {
         return;
     }
     let mut local = LocalTimer::new(ms(1)).unwrap();
-    let mut fixed = Settings::new().build_fixed(DELAY).unwrap();
     let keys = (0..MOST).map(|n| local.schedule(Time::ZERO, DELAY, n).unwrap());
     let keys: Vec<_> = keys.collect();
-    (0..MOST).for_each(|n| _ = fixed.schedule(Time::ZERO, n).unwrap());
     let (kept, rest) = keys.split_at(MOST as usize / 2);
     rest.iter()
         .for_each(|key| assert!(local.cancel(*key).is_won()));
-    let held = (local.held_bytes(), fixed.held_bytes());
-    refusing_from(BLOCK, || {
-        local.shrink_to_fit();
-        fixed.shrink_to_fit();
-    });
+    let held = local.held_bytes();
+    refusing_from(BLOCK, || local.shrink_to_fit());
     assert!(kept.iter().all(|key| local.is_pending(*key)));
     local.shrink_to_fit();
-    fixed.shrink_to_fit();
-    assert!(local.held_bytes() < held.0 && fixed.held_bytes() < held.1);
+    assert!(local.held_bytes() < held);
     fire_all(&mut local, kept.len());
-    fire_all(&mut fixed, MOST as usize);
 }
 
 /// Less than the stack of a thread.

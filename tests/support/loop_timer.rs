@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use tickwheel::{
-    Budget, Cancel, EventLoopTimer, Expirations, Expired, FixedTimer, Key, LocalTimer, Polled,
+    Budget, Cancel, EventLoopTimer, Expirations, Expired, Key, LocalTimer, Polled,
     Time, Unfired,
 };
 
@@ -121,5 +121,4 @@ macro_rules! loop_timer {
 }
 
 loop_timer!(LocalTimer, Sized);
-loop_timer!(FixedTimer, Sized);
 loop_timer!(EventLoopTimer, Send + 'static);

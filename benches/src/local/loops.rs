@@ -1,7 +1,7 @@
 //! What a loop asks of its timer in every round, and the calls of the loop's own thread.
 
 use super::peers::{
-    BitwheelPeer, EventLoopPeer, EventLoopRemotePeer, FixedPeer, HeapPeer, LocalPeer,
+    BitwheelPeer, EventLoopPeer, EventLoopRemotePeer, HeapPeer, LocalPeer,
     LocalTimerPeer, LoopPeer, NexusPeer, TreePeer,
 };
 use super::{Churn, LONG, SHORT, TICK};
@@ -24,7 +24,6 @@ pub(super) fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
         Peer::LocalTimer => measure_peer::<LocalTimerPeer>,
         Peer::EventLoopTimer => measure_peer::<EventLoopPeer>,
         Peer::EventLoopRemote => measure_peer::<EventLoopRemotePeer>,
-        Peer::FixedTimer => measure_peer::<FixedPeer>,
         Peer::Nexus => measure_peer::<NexusPeer>,
         Peer::Bitwheel => measure_peer::<BitwheelPeer>,
         Peer::Heap => measure_peer::<HeapPeer>,
@@ -230,7 +229,6 @@ mod tests {
         idles::<LocalTimerPeer>();
         idles::<EventLoopPeer>();
         idles::<EventLoopRemotePeer>();
-        idles::<FixedPeer>();
         idles::<NexusPeer>();
         idles::<BitwheelPeer>();
         idles::<HeapPeer>();

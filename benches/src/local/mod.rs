@@ -15,7 +15,7 @@ use peers::HashedPeer;
 
 pub use loops::{idle_polls, resident};
 pub use peers::{
-    BitwheelPeer, DelayQueuePeer, EventLoopPeer, EventLoopRemotePeer, FixedPeer, FloorPeer,
+    BitwheelPeer, DelayQueuePeer, EventLoopPeer, EventLoopRemotePeer, FloorPeer,
     HeapPeer, LocalPeer, LocalTimerPeer, LoopPeer, NexusPeer, TokioSleepPeer, TreePeer,
 };
 

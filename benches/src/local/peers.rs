@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    EventLoopTimer, FixedTimer, Key, LocalTimer, MonotonicClock, Remote, Settings, SpinClock, Time,
+    EventLoopTimer, Key, LocalTimer, MonotonicClock, Remote, Settings, SpinClock, Time,
 };
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::coop::unconstrained;
@@ -167,82 +167,6 @@ own_peer! {
     /// The same, with a remote that sends nothing.
     EventLoopRemotePeer, EventLoopTimer<u64>, Settings::new().build_with_waker(|| ()),
     Remote<u64>, EventLoopTimer::remote, EventLoopTimer::now
-}
-
-/// The delay of all timers of a [`FixedPeer`].
-const FIXED: Duration = Duration::from_secs(30);
-
-/// `tickwheel::FixedTimer`, whose delay is always 30 s.
-pub struct FixedPeer {
-    timer: FixedTimer<u64>,
-    now: Time,
-    spin: SpinClock,
-}
-
-impl LocalPeer for FixedPeer {
-    type Handle = Key<u64>;
-
-    fn new(_capacity: usize) -> Self {
-        Self {
-            timer: FixedTimer::with_delay(FIXED),
-            now: Time::ZERO,
-            spin: SpinClock::new(),
-        }
-    }
-
-    #[inline]
-    fn schedule(&mut self, _delay: Duration, payload: u64) -> Key<u64> {
-        let key = self.timer.schedule(self.now, payload);
-        key.expect("there is no limit")
-    }
-
-    #[inline]
-    fn cancel(&mut self, key: Key<u64>) -> u64 {
-        let payload = self.timer.cancel(key).into_payload();
-        payload.expect("the timer is pending")
-    }
-
-    #[inline]
-    fn rearm(&mut self, key: Key<u64>, _delay: Duration) -> Key<u64> {
-        assert!(self.timer.reschedule(self.now, key).is_moved());
-        key
-    }
-
-    fn advance(&mut self, by: Duration) -> usize {
-        self.now += by;
-        let polled = self.timer.poll(self.now, |expired| {
-            black_box(expired.payload);
-        });
-        polled.fired
-    }
-}
-
-impl LoopPeer for FixedPeer {
-    fn advance_and_collect(&mut self, by: Duration) -> usize {
-        self.now += by;
-        let mut fired = 0;
-        for expired in self.timer.expired(self.now) {
-            black_box(expired.payload);
-            fired += 1;
-        }
-        fired
-    }
-
-    #[inline]
-    fn timeout(&mut self) -> Option<Duration> {
-        self.timer.poll_timeout(self.now)
-    }
-
-    #[inline]
-    fn read_clock(&mut self) {
-        self.now = MonotonicClock::new().now();
-    }
-
-    #[inline]
-    fn spin(&mut self) -> usize {
-        self.now = self.spin.now();
-        self.advance(Duration::ZERO)
-    }
 }
 
 /// nexus-timer: bounded, as its page advises where the number of timers is known. Collects and rebalances in one go, the

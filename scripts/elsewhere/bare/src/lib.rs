@@ -6,7 +6,7 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 use core::time::Duration;
-use tickwheel::{FixedTimer, LocalTimer, Time};
+use tickwheel::{LocalTimer, Time};
 
 const TICK: Duration = Duration::from_millis(1);
 
@@ -89,11 +89,11 @@ pub fn wheel(timers: u32) -> Ends {
 pub fn queue(timers: u32) -> Ends {
     const DELAY: Duration = Duration::from_millis(50);
     const STEP: Duration = Duration::from_micros(100);
-    let mut timer = FixedTimer::with_delay(DELAY);
+    let mut timer = LocalTimer::default();
     let (mut ends, mut now, mut next, mut ids) = (Ends::default(), Time::ZERO, 0, 0..timers);
     while !ids.is_empty() || !timer.is_empty() {
         if let Some(id) = ids.next() {
-            let key = timer.schedule(now, id).expect("memory for a timer");
+            let key = timer.schedule(now, DELAY, id).expect("memory for a timer");
             if id % 4 == 3 {
                 assert_eq!(timer.cancel(key).into_payload(), Some(id), "a cancel lost");
                 ends.cancelled += 1;
