@@ -400,14 +400,21 @@ async fn look(shared: &Shared) -> (bool, bool, Value) {
         true => shared.store.durability().await,
         false => Ok("unknown"),
     };
+    let lost_ms = match works {
+        true => shared.store.lost_ms().await.unwrap_or(None),
+        false => None,
+    };
     let silent = shared.silence() > shared.store.settings().lease.max(Duration::from_secs(1));
-    let body = json!({
+    let mut body = json!({
         "node": shared.name,
         "redis": redis,
         "append_only_file": log.as_ref().unwrap_or(&"unknown"),
         "partitions": shared.held(),
         "of": shared.store.partitions(),
     });
+    if let Some(lost_ms) = lost_ms {
+        body["lost_ms"] = json!(lost_ms);
+    }
     let is_ready = works && log.is_ok() && !silent;
     (is_ready && redis == "up", is_ready, body)
 }

@@ -165,10 +165,48 @@ impl Store {
         self.refresh().await?;
         let stays = self.agreed().birth == place.birth;
         if stays {
-            let key = format!("{}:birth", self.base(place.partition));
-            let _: () = self.ask(&Cmd::set(key, &*place.birth)).await?;
+            self.bear(place).await?;
         }
         Ok(stays)
+    }
+
+    /// Tells a partition the birth. One that has known it before has lost its data: one server of a cluster came back empty.
+    async fn bear(&self, place: &Place) -> Result<()> {
+        let (partition, settings) = (place.partition, self.noted());
+        let mark = format!("born:{partition}");
+        let was_born: bool = self.ask(&Cmd::hexists(&settings, &mark)).await?;
+        let key = format!("{}:birth", self.base(partition));
+        let mut set = Cmd::set(key, &*place.birth);
+        let known: Option<String> = self.ask(set.arg("GET")).await?;
+        if !was_born {
+            return self
+                .ask::<u64>(&Cmd::hset(settings, mark, 1))
+                .await
+                .map(drop);
+        }
+        if known.is_none() {
+            tracing::error!(
+                partition,
+                "Redis has lost what it kept of a partition: its jobs and keys are gone"
+            );
+            let lost = Cmd::hset(settings, LOST, self.redis_ms().await?);
+            self.ask::<u64>(&lost).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that a partition knows the birth.
+    pub(crate) async fn settle_birth(&self, partition: u16) -> Result<()> {
+        let birth = self.agreed().birth;
+        self.renew_place(&Place { partition, birth })
+            .await
+            .map(drop)
+    }
+
+    /// The clock of Redis, in milliseconds since 1970.
+    async fn redis_ms(&self) -> Result<u64> {
+        let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
+        Ok(seconds * 1000 + micros / 1000)
     }
 
     /// The key of what all nodes of the namespace agree on.
@@ -213,8 +251,10 @@ impl Store {
         key: String,
         args: impl ToRedisArgs,
     ) -> Result<Timed<T>> {
-        let mut call = script.key(key);
-        call.arg(args);
+        // Neither of these keys exists. A cluster that moves their slot answers TRYAGAIN to a script with two keys of which it
+        // has none, so no script runs while a partition is on two servers.
+        let mut call = script.key(format!("{key}:none"));
+        call.key(key).arg(args);
         let (value, sent) = self.link.invoke(&call).await?;
         Ok(Timed {
             value,
@@ -322,13 +362,12 @@ impl Store {
         tracing::error!(
             "Redis has lost what it kept: jobs, idempotency keys, schedules, pauses and limits of before are gone"
         );
-        let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
-        let lost = Cmd::hset_nx(self.noted(), LOST, seconds * 1000 + micros / 1000);
+        let lost = Cmd::hset_nx(self.noted(), LOST, self.redis_ms().await?);
         self.ask::<bool>(&lost).await.map(drop)
     }
 
-    /// Returns when a node found that Redis had lost what it kept, if one did.
-    async fn lost_ms(&self) -> Result<Option<u64>> {
+    /// Returns when a node last found that Redis had lost what it kept, or a part of it, if one did.
+    pub(crate) async fn lost_ms(&self) -> Result<Option<u64>> {
         self.ask(&Cmd::hget(self.noted(), LOST)).await
     }
 
@@ -336,9 +375,10 @@ impl Store {
     async fn note_partitions(&self, wanted: u16, step: u8) -> Result<(u16, Agreed)> {
         let birth = format!("{:016x}", random());
         let args = (wanted, step, self.agreed().key_partitions, birth);
-        let script = script!("partitions");
-        let noted = self.timed(script, self.noted(), args).await?;
-        let (partitions, key_partitions, birth): (u16, u16, String) = noted.value;
+        let mut call = script!("partitions").key(self.noted());
+        call.arg(args);
+        let ((partitions, key_partitions, birth), _): ((u16, u16, String), _) =
+            self.link.invoke(&call).await?;
         let agreed = Agreed {
             birth: birth.into(),
             key_partitions,

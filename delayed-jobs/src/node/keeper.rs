@@ -172,20 +172,24 @@ async fn take(shared: &Shared, share: usize) -> Option<Duration> {
                 shared.store.acquire(partition.number, &shared.name).await,
             )
         });
+        let mut unborn = Vec::new();
         for (partition, answer) in join_all(asked).await {
             match answer {
                 Ok(Timed {
-                    value: (Some(lease), _),
+                    value: (Some(lease), _, is_born),
                     sent,
                     ..
                 }) => {
+                    if !is_born {
+                        unborn.push(partition);
+                    }
                     tracing::debug!(partition = partition.number, lease, "acquired");
                     shared.news.tell(ACQUIRED);
                     partition.begin(lease, sent + shared.store.settings().lease);
                     held += 1;
                 }
                 Ok(Timed {
-                    value: (None, left),
+                    value: (None, left, _),
                     ..
                 }) => {
                     soonest = Some(soonest.map_or(left, |soonest: u64| soonest.min(left)));
@@ -193,8 +197,16 @@ async fn take(shared: &Shared, share: usize) -> Option<Duration> {
                 Err(error) => shared.failed("not acquired", partition.number, &error),
             }
         }
+        join_all(unborn.into_iter().map(|partition| bear(shared, partition))).await;
     }
     None
+}
+
+/// Tells a partition that the namespace has begun. The next holder does it if this fails.
+async fn bear(shared: &Shared, partition: &Partition) {
+    if let Err(error) = shared.store.settle_birth(partition.number).await {
+        shared.failed("a birth is not told", partition.number, &error);
+    }
 }
 
 /// Distance of tries while Redis does not answer.

@@ -1,5 +1,5 @@
--- Begins each script of a partition. KEYS[1] is what the names of its keys begin with.
-local base = KEYS[1]
+-- Begins each script of a partition. The last of KEYS is what the names of its keys begin with.
+local base = KEYS[#KEYS]
 local function now_us()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]

@@ -21,8 +21,8 @@ const PAGE: usize = 1000;
 const PRUNED: usize = 500;
 
 /// The lease as it was granted, `token@node`, or how many milliseconds another node's lease lasts if nothing
-/// is heard of that node.
-pub(crate) type Acquired = (Option<String>, u64);
+/// is heard of that node; and whether the partition knows the birth of the namespace.
+pub(crate) type Acquired = (Option<String>, u64, bool);
 
 /// Whether a lease is held, notices of near jobs sent so far, and the clock of Redis in microseconds.
 pub(crate) type Renewed = (bool, u64, u64);
@@ -46,7 +46,7 @@ pub(crate) type Loaded = (u64, u64, u64, bool, Vec<u64>);
 impl Store {
     /// Takes a partition, if it is free.
     pub(crate) async fn acquire(&self, partition: u16, node: &str) -> Result<Timed<Acquired>> {
-        let args = (node, self.settings().lease_ms());
+        let args = (node, self.settings().lease_ms(), &*self.agreed().birth);
         self.timed(script!("acquire"), self.base(partition), args)
             .await
     }

@@ -98,8 +98,7 @@ impl Store {
         new: &NewSchedule,
     ) -> Result<Option<(Scheduled, u64)>> {
         let partition = place.partition;
-        let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
-        let now = seconds * 1000 + micros / 1000;
+        let now = self.redis_ms().await?;
         let first = new
             .recurrence
             .next(None, now)

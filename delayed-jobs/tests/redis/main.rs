@@ -4,7 +4,7 @@
 //! * `deliveries` - consumers over HTTP; `attempts` - jobs that fail; `schedules` - recurring jobs
 //! * `failures` - processes that are killed, paused and cut off; `wires` - connections that end without a word,
 //!   and runtimes that stand still
-//! * `servers` - an old Redis, TLS, users, Sentinel, cluster, a full Redis, settings
+//! * `servers` - an old Redis, TLS, users, Sentinel, a full Redis, settings; `clusters` - a Redis Cluster
 //! * `clients` - clients over HTTP that take too long
 //! * `operators` - tokens, limits, metrics, the log
 //! * `queues` - queues, their pauses and limits; `priorities` - which job is handed out first
@@ -16,6 +16,7 @@
 
 mod attempts;
 mod clients;
+mod clusters;
 mod deliveries;
 mod failures;
 mod http;

@@ -54,7 +54,7 @@ async fn an_old_redis_is_refused_with_the_version_that_is_needed() {
 }
 
 /// Makes jobs over HTTP and takes them.
-async fn works<R>(scene: &Scene<R>, node: &Api) {
+pub(crate) async fn works<R>(scene: &Scene<R>, node: &Api) {
     let client = node.client();
     let mut ids = Vec::new();
     for n in 0..50 {
@@ -272,76 +272,6 @@ async fn a_redis_that_cannot_write_refuses_everything_until_it_can() {
         node.ready().await == (200, json!("up")) && node.health().await.0 == 200
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_of_three_keeps_the_partitions_apart() {
-    let start = || RedisProcess::start(&["--cluster-enabled", "yes"]);
-    let servers = [
-        start().await.unwrap(),
-        start().await.unwrap(),
-        start().await.unwrap(),
-    ];
-    for (server, slots) in servers.iter().zip(["0 5461", "5462 10922", "10923 16383"]) {
-        let _: () = say(server, &format!("CLUSTER ADDSLOTSRANGE {slots}")).await;
-        let _: () = say(
-            server,
-            &format!("CLUSTER MEET 127.0.0.1 {}", servers[0].port()),
-        )
-        .await;
-    }
-    until("the cluster is complete", async || {
-        let mut complete = true;
-        for server in &servers {
-            let info: String = say(server, "CLUSTER INFO").await;
-            complete &= info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3");
-        }
-        complete
-    })
-    .await;
-    let settings = Settings {
-        redis_cluster: true,
-        partitions: 16,
-        patience: 450 * MS,
-        ..settings_of(format!("{},{}", servers[1].url(), servers[2].url()))
-    };
-    let scene = Scene::of(servers, settings).await;
-    let node = scene.node().await;
-    works(&scene, &node).await;
-    assert_eq!(
-        node.get("/v1/overview").await["partitions"]
-            .as_array()
-            .unwrap()
-            .len(),
-        16
-    );
-    for server in &scene.redis {
-        let keys: u64 = say(server, "DBSIZE").await;
-        assert!(keys > 5, "a server of the cluster has {keys} keys");
-    }
-    assert_eq!(node.health().await, (200, json!("up")));
-    // A cluster refuses a script that touches keys of two slots: the steps that `works` does not take.
-    for far in scene.fill(20, HOUR).await {
-        scene
-            .store
-            .reschedule(&far, When::After(HOUR), None)
-            .await
-            .unwrap();
-        scene.store.cancel(&far).await.unwrap();
-        scene.store.get(&far).await.unwrap();
-    }
-    let id = scene.create(job("poison", MS)).await;
-    let mut consumer = scene.consumer().await;
-    for _ in 0..2 {
-        let one = [consumer.next().await];
-        consumer.extend(&one, HOUR).await.unwrap();
-        consumer.fail(&one, "it fails").await.unwrap();
-        scene
-            .store
-            .reschedule(&id, When::At(0), None)
-            .await
-            .unwrap();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
