@@ -71,7 +71,10 @@ pub fn main() -> ExitCode {
         Ok(false) => ExitCode::from(BREACH),
         Err(failure) => {
             eprintln!("error: {failure}");
-            let unfit = matches!(failure.downcast_ref(), Some(StoreError::Unfit(_)));
+            let unfit = matches!(
+                failure.downcast_ref(),
+                Some(StoreError::Unfit(_) | StoreError::Evicts(_))
+            );
             let refused = matches!(failure.downcast_ref(), Some(ClientError::Refused { .. }));
             ExitCode::from(if unfit || refused { USAGE } else { SYSTEM })
         }

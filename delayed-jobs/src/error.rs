@@ -19,6 +19,12 @@ pub enum StoreError {
     /// Redis cannot write to its disk, so it refuses everything until it can. Nothing was done.
     #[error("Redis cannot write to its disk (make room there): {0}")]
     Disk(RedisError),
+    /// Too few replicas of Redis answer for its `min-replicas-to-write`, so it refuses everything. Nothing was done.
+    #[error("Redis has too few replicas (`min-replicas-to-write`): {0}")]
+    Replicas(RedisError),
+    /// Redis evicts keys when it is full, so it would lose jobs that were accepted. Nothing was done.
+    #[error("Redis evicts keys: set `maxmemory-policy`, which is {0}, to noeviction")]
+    Evicts(String),
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request, which made the job {0}")]
     KeyReused(String),
@@ -41,6 +47,8 @@ impl StoreError {
             Self::Denied(_) => Some("denied"),
             Self::Full(_) => Some("full"),
             Self::Disk(_) => Some("disk"),
+            Self::Replicas(_) => Some("replicas"),
+            Self::Evicts(_) => Some("evicts"),
             _ => None,
         }
     }
@@ -70,6 +78,9 @@ impl From<RedisError> for StoreError {
         }
         if says(&["MISCONF"]) {
             return Self::Disk(error);
+        }
+        if says(&["NOREPLICAS"]) {
+            return Self::Replicas(error);
         }
         Self::Away(error)
     }

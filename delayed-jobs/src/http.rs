@@ -394,8 +394,8 @@ async fn look(shared: &Shared) -> (bool, bool, Value) {
         Ok(()) => "up",
         Err(error) => error.redis_trouble().unwrap_or("away"),
     };
-    // A full Redis takes no new jobs, and everything else.
-    let works = matches!(redis, "up" | "full");
+    // A Redis that is full or evicts takes no new jobs, and everything else.
+    let works = matches!(redis, "up" | "full" | "evicts");
     let log = match works {
         true => shared.store.durability().await,
         false => Ok("unknown"),

@@ -471,7 +471,7 @@ async fn hear_on(store: &Store, board: &Board) -> redis::RedisResult<()> {
     loop {
         tokio::select! {
             notice = notices.next() => match notice {
-                Some(notice) => heard(store, board, &notice.get_payload::<String>().unwrap_or_default()),
+                Some(notice) => heard(board, &notice.get_payload::<String>().unwrap_or_default()),
                 None => return Ok(()),
             },
             _ = check.tick() => {
@@ -484,13 +484,10 @@ async fn hear_on(store: &Store, board: &Board) -> redis::RedisResult<()> {
 
 /// A notice is a partition, `*` for all of them, or `!` if jobs of a priority are ready, and a queue unless it is the
 /// default one.
-fn heard(store: &Store, board: &Board, notice: &str) {
+fn heard(board: &Board, notice: &str) {
     let (partition, queue) = notice.split_once(' ').unwrap_or((notice, ""));
     let news = lock(&board.queues).get(&Queue::of_suffix(queue)).cloned();
     let number = partition.parse::<u16>();
-    if let Ok(partition) = number {
-        store.learn(partition.saturating_add(1));
-    }
     match (news, number) {
         (Some(news), Ok(partition)) => news.one(partition),
         // The notice of the partition comes next.

@@ -2,6 +2,7 @@
 //! cluster. It is made anew after trouble, with the password that the file holds by then. A request on a
 //! connection that was given up is not repeated.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
@@ -33,6 +35,8 @@ type Making = tokio::sync::Mutex<Option<(Instant, RedisError)>>;
 /// Makes connections, and keeps one.
 pub(crate) struct Link {
     settings: Settings,
+    /// As channels name it, which all databases of a server share.
+    database: String,
     making: Mutex<Arc<Making>>,
     /// The kept connection, with a number that tells it from the next one.
     current: Mutex<(u64, Option<Wire>)>,
@@ -52,15 +56,23 @@ pub(crate) fn prepare_tls() {
 impl Link {
     /// Reads the addresses; connects later.
     pub(crate) fn new(settings: Settings) -> RedisResult<Self> {
-        let link = Self {
+        let mut link = Self {
             settings,
+            database: String::new(),
             making: Mutex::default(),
             current: Mutex::new((0, None)),
         };
         prepare_tls();
-        link.servers()?;
+        let servers = link.servers()?;
+        let number = servers.first().map_or(0, |one| one.redis_settings().db());
+        link.database = format!("@{number}");
         link.certificates()?;
         Ok(link)
+    }
+
+    /// Ends the names of channels: `@` and the number of the database.
+    pub(crate) fn database(&self) -> &str {
+        &self.database
     }
 
     /// Carries out a command.
@@ -69,6 +81,22 @@ impl Link {
         let answer = match &mut wire {
             Wire::One(wire) => command.query_async(wire).await,
             Wire::Cluster(wire) => command.query_async(wire).await,
+        };
+        self.judge(number, answer)
+    }
+
+    /// Carries out a command that names no key on each server that takes writes.
+    pub(crate) async fn query_each<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<Vec<T>> {
+        let (number, mut wire) = self.connection().await?;
+        let answer = match &mut wire {
+            Wire::One(wire) => command.query_async(wire).await.map(|one| vec![one]),
+            Wire::Cluster(wire) => {
+                let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+                let answers = wire.route_command(command.clone(), all).await;
+                let of_all =
+                    answers.and_then(|all| Ok(HashMap::<String, T>::from_redis_value(all)?));
+                of_all.map(|all| all.into_values().collect())
+            }
         };
         self.judge(number, answer)
     }

@@ -81,6 +81,8 @@ pub struct Store {
     lanes: Arc<Lanes>,
     partitions: Arc<AtomicU16>,
     agreed: Arc<Mutex<Agreed>>,
+    /// The policy of a Redis that evicts keys, as it was found last.
+    evicts: Arc<Mutex<Option<String>>>,
 }
 
 /// What all nodes of a namespace have read in its settings.
@@ -221,12 +223,12 @@ impl Store {
 
     /// The channel that says in which partition jobs are ready.
     pub(crate) fn ready_channel(&self) -> String {
-        format!("{}:ready", self.settings.namespace)
+        format!("{}:ready{}", self.settings.namespace, self.link.database())
     }
 
-    /// The channel that says at which moments something becomes due in a partition.
-    pub(crate) fn near_channel(&self, partition: u16) -> String {
-        format!("{}:near", self.base(partition))
+    /// The channel that says at which moments something becomes due in the partition that has this base.
+    pub(crate) fn near_channel(&self, base: &str) -> String {
+        format!("{base}:near{}", self.link.database())
     }
 
     /// Carries out a command.
@@ -251,9 +253,9 @@ impl Store {
         key: String,
         args: impl ToRedisArgs,
     ) -> Result<Timed<T>> {
-        // Neither of these keys exists. A cluster that moves their slot answers TRYAGAIN to a script with two keys of which it
+        // Neither of these keys exists: one has the name of a channel. A cluster that moves their slot answers TRYAGAIN to a script with two keys of which it
         // has none, so no script runs while a partition is on two servers.
-        let mut call = script.key(format!("{key}:none"));
+        let mut call = script.key(self.near_channel(&key));
         call.key(key).arg(args);
         let (value, sent) = self.link.invoke(&call).await?;
         Ok(Timed {
@@ -271,7 +273,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Unfit`] for settings that cannot be used, a server older than 7.0, or a namespace that
-    /// was set up with other settings; [`StoreError::Away`] if Redis does not answer.
+    /// was set up with other settings; [`StoreError::Evicts`]; [`StoreError::Away`] if Redis does not answer.
     pub async fn open(settings: Settings) -> Result<Self> {
         settings.check().map_err(StoreError::Unfit)?;
         let unfit = |error| StoreError::Unfit(format!("the address of Redis: {error}"));
@@ -285,8 +287,10 @@ impl Store {
             lanes: Arc::default(),
             partitions: Arc::new(AtomicU16::new(1)),
             agreed: Arc::new(Mutex::new(none)),
+            evicts: Arc::default(),
         };
         store.check_server().await?;
+        store.check_eviction().await?;
         store.check_settings().await?;
         let (partitions, agreed) = store.note_partitions(store.settings.partitions, 0).await?;
         store.learn(partitions);
@@ -386,36 +390,81 @@ impl Store {
         Ok((partitions, agreed))
     }
 
-    /// Asks for nothing, the way a job is accepted.
+    /// Asks for nothing, the way a job is accepted, and looks whether Redis evicts.
     ///
     /// # Errors
     ///
     /// What a request to accept a job would be refused with.
     pub(crate) async fn probe(&self) -> Result<()> {
-        self.eval::<u64>("#!lua\nreturn 1").await.map(drop)
+        self.eval::<u64>("#!lua\nreturn 1").await?;
+        self.check_eviction().await
     }
 
-    /// Asks the server for its persistence: `always`, `everysec`, `none`, or `unknown`, because managed
+    /// Refuses jobs from now on if Redis evicts keys: it would lose leases, jobs and idempotency keys without a word.
+    async fn check_eviction(&self) -> Result<()> {
+        let mut policies = self.config("maxmemory-policy").await?;
+        if policies.is_empty() {
+            policies = self.memory_policies().await?;
+        }
+        let evicts = policies.into_iter().find(|policy| policy != "noeviction");
+        lock(&self.evicts).clone_from(&evicts);
+        evicts.map_or(Ok(()), |policy| Err(StoreError::Evicts(policy)))
+    }
+
+    /// Refuses a job that Redis could evict, as far as is known.
+    fn refuse_eviction(&self) -> Result<()> {
+        let evicts = lock(&self.evicts).clone();
+        evicts.map_or(Ok(()), |policy| Err(StoreError::Evicts(policy)))
+    }
+
+    /// Asks servers that refuse `CONFIG` for their policies; none if they refuse this, too.
+    async fn memory_policies(&self) -> Result<Vec<String>> {
+        let info = redis::cmd("INFO").arg("memory").to_owned();
+        let answers: Vec<redis::InfoDict> = self.unless_refused(&info).await?;
+        let policy = |info: &redis::InfoDict| info.get("maxmemory_policy");
+        Ok(answers.iter().filter_map(policy).collect())
+    }
+
+    /// Asks the servers for their persistence: `always`, `everysec`, `none`, or `unknown`, because managed
     /// servers refuse `CONFIG`.
     pub(crate) async fn durability(&self) -> Result<&'static str> {
-        let config = async |name: &str| -> Result<String> {
-            let pair: Vec<String> = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
-            Ok(pair.into_iter().nth(1).unwrap_or_default())
-        };
-        match config("appendonly").await {
-            Ok(answer) if answer == "yes" => {}
-            Ok(_) => return Ok("none"),
-            Err(StoreError::Away(error)) if error.code() == Some("ERR") => return Ok("unknown"),
-            Err(StoreError::Denied(error)) if error.code() == Some("NOPERM") => {
-                return Ok("unknown");
-            }
-            Err(error) => return Err(error),
+        let logs = self.config("appendonly").await?;
+        if logs.is_empty() {
+            return Ok("unknown");
         }
-        Ok(if config("appendfsync").await? == "always" {
-            "always"
-        } else {
-            "everysec"
-        })
+        if logs.iter().any(|log| log != "yes") {
+            return Ok("none");
+        }
+        let is_always = |policy: &String| policy == "always";
+        Ok(
+            match self.config("appendfsync").await?.iter().all(is_always) {
+                true => "always",
+                false => "everysec",
+            },
+        )
+    }
+
+    /// Asks each server for a setting; none if they refuse that.
+    async fn config(&self, name: &str) -> Result<Vec<String>> {
+        let get = redis::cmd("CONFIG").arg("GET").arg(name).to_owned();
+        let answers: Vec<Vec<String>> = self.unless_refused(&get).await?;
+        Ok(answers
+            .into_iter()
+            .filter_map(|mut pair| pair.pop())
+            .collect())
+    }
+
+    async fn unless_refused<T: FromRedisValue>(&self, command: &Cmd) -> Result<Vec<T>> {
+        match self
+            .link
+            .query_each(command)
+            .await
+            .map_err(StoreError::from)
+        {
+            Err(StoreError::Away(error)) if error.code() == Some("ERR") => Ok(Vec::new()),
+            Err(StoreError::Denied(error)) if error.code() == Some("NOPERM") => Ok(Vec::new()),
+            answers => answers,
+        }
     }
 }
 

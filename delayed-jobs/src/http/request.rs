@@ -368,6 +368,8 @@ impl From<StoreError> for Refusal {
             StoreError::Denied(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_denied"),
             StoreError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_full"),
             StoreError::Disk(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_disk"),
+            StoreError::Replicas(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_replicas"),
+            StoreError::Evicts(_) => (StatusCode::SERVICE_UNAVAILABLE, "redis_evicts"),
             StoreError::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
             StoreError::KeyReused(_) => (StatusCode::CONFLICT, "conflict"),
             StoreError::Unfit(_) => (StatusCode::BAD_REQUEST, "bad_request"),

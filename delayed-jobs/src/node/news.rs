@@ -37,7 +37,7 @@ impl News {
         let now = error.and_then(StoreError::redis_trouble);
         if std::mem::replace(&mut *lock(&self.trouble), now) != now {
             match (error, now) {
-                (Some(error), Some("full")) => {
+                (Some(error), Some("full" | "evicts")) => {
                     tracing::warn!("no job is accepted until this ends: {error}");
                 }
                 (Some(error), _) => tracing::warn!("no beat until this ends: {error}"),

@@ -118,7 +118,7 @@ async fn hear_until_cut(
         .iter()
         .filter(|one| one.lease().is_some())
     {
-        let channel = shared.store.near_channel(partition.number);
+        let channel = shared.near_channel(partition.number);
         link.within(sink.subscribe(channel)).await?;
     }
     let mut check = interval(CHECK);
@@ -131,7 +131,7 @@ async fn hear_until_cut(
             },
             wish = wishes.recv() => match wish {
                 Some((number, done)) => {
-                    link.within(sink.subscribe(shared.store.near_channel(number))).await?;
+                    link.within(sink.subscribe(shared.near_channel(number))).await?;
                     let _ = done.send(());
                 }
                 // The node has ended.
@@ -139,6 +139,12 @@ async fn hear_until_cut(
             },
             _ = check.tick() => link.within(sink.ping::<()>()).await?,
         }
+    }
+}
+
+impl Shared {
+    fn near_channel(&self, partition: u16) -> String {
+        self.store.near_channel(&self.store.base(partition))
     }
 }
 

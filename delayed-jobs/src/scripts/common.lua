@@ -1,5 +1,5 @@
--- Begins each script of a partition. The last of KEYS is what the names of its keys begin with.
-local base = KEYS[#KEYS]
+-- Begins each script of a partition. KEYS are the channel of its notices, and what the names of its keys begin with.
+local channel, base = KEYS[1], KEYS[#KEYS]
 local function now_us()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
@@ -45,7 +45,7 @@ end
 local function announce(moments)
   if #moments == 0 then return end
   local count = redis.call('INCR', base .. ':seq')
-  redis.call('PUBLISH', base .. ':near', text(count) .. ' ' .. table.concat(moments, ' '))
+  redis.call('PUBLISH', channel, text(count) .. ' ' .. table.concat(moments, ' '))
 end
 -- Writes the record of a new job. A payload of more than 64 bytes has a key of its own, because with a value as long as
 -- that Redis keeps a record as a table, which takes three times as much as a list, and does not shrink.

@@ -47,6 +47,7 @@ impl Store {
     /// [`StoreError::Unfit`] for attempts that cannot be made, [`StoreError::KeyReused`], [`StoreError::Away`].
     pub async fn create(&self, mut new: NewJob) -> Result<Accepted> {
         check(new.retry.as_ref())?;
+        self.refuse_eviction()?;
         for _ in 0..AGREEMENTS {
             match self.try_create(new).await {
                 Reply::Answer(answer) => return answer,

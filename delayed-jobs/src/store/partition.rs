@@ -180,8 +180,8 @@ pub struct Overview {
     pub dead: u64,
     /// How long the oldest overdue job has been due, in milliseconds.
     pub lag_ms: u64,
-    /// When Redis was found without what it had kept, in milliseconds since 1970. Jobs, idempotency keys, schedules,
-    /// pauses and limits of before are gone.
+    /// When Redis was last found without what it had kept, or a part of it, in milliseconds since 1970. Jobs, idempotency
+    /// keys, schedules, pauses and limits of before are gone there.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lost_ms: Option<u64>,
     /// Jobs due within each of the next seconds; the first one includes what is overdue.

@@ -17,6 +17,9 @@ use crate::units::{millis, random};
 /// The most that a limit can be.
 pub(crate) const MOST: u32 = 100_000;
 
+/// The most queues that may be paused, and the most that may have limits: each one has metrics.
+const MOST_RULED: u64 = 1000;
+
 /// The longest time of a rate.
 pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -89,6 +92,16 @@ impl Limits {
     }
 }
 
+/// Refuses a rule for another queue if so many queues have such a rule already.
+fn check_room(known: bool, count: u64, what: &str) -> Result<()> {
+    match known || count < MOST_RULED {
+        true => Ok(()),
+        false => Err(StoreError::Unfit(format!(
+            "queue: this is one too many, {count} {what} already"
+        ))),
+    }
+}
+
 /// Leave to take jobs of a queue that has limits.
 #[derive(Debug)]
 pub(crate) struct Permits {
@@ -114,13 +127,17 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unfit`] for limits that are not possible; [`StoreError::Away`], then repeat it.
+    /// [`StoreError::Unfit`] for limits that are not possible, or if 1000 other queues have limits;
+    /// [`StoreError::Away`], then repeat it.
     pub async fn set_limits(&self, queue: &Queue, limits: &Limits) -> Result<()> {
         limits.check().map_err(StoreError::Unfit)?;
         let key = format!("{}:limits", self.queues_base());
         if *limits == Limits::default() {
             let _: u64 = self.ask(&Cmd::hdel(&key, queue.suffix())).await?;
         } else {
+            let known = self.ask(&Cmd::hexists(&key, queue.suffix())).await?;
+            let count = self.ask(&Cmd::hlen(&key)).await?;
+            check_room(known, count, "have limits")?;
             let set = Cmd::hset(&key, queue.suffix(), limits.text());
             let _: u64 = self.ask(&set).await?;
         }
@@ -133,10 +150,15 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`]; then repeat it.
+    /// [`StoreError::Unfit`] if 1000 other queues are paused; [`StoreError::Away`], then repeat it.
     pub async fn set_paused(&self, queue: &Queue, paused: bool) -> Result<()> {
         let of_first = self.rules(0);
         let rule = format!("paused:{}", queue.suffix());
+        if paused {
+            let known = self.ask(&Cmd::sismember(&of_first, &rule)).await?;
+            let (_, paused) = self.queue_rules().await?;
+            check_room(known, paused.len() as u64, "are paused")?;
+        }
         self.set_rule(0, &rule, paused).await?;
         let is_paused = Cmd::sismember(of_first, rule);
         self.spread_rule("paused", queue, 1, &is_paused).await?;

@@ -78,6 +78,7 @@ impl Store {
             return Err(StoreError::Unfit(said.to_owned()));
         }
         check(new.retry.as_ref())?;
+        self.refuse_eviction()?;
         if let Recurrence::Every(period) = new.recurrence {
             Recurrence::every(period).map_err(StoreError::Unfit)?;
         }

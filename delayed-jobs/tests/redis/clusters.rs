@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use delayed_jobs::local::RedisProcess;
 use delayed_jobs::{JobId, NewJob, Settings, When};
+use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::servers::works;
@@ -131,11 +132,11 @@ async fn move_slot(servers: &[RedisProcess; 3], slot: u16, from: usize, to: usiz
 }
 
 /// Makes jobs, with keys and without, until it is told to end. Returns those that were accepted.
-async fn make_until(scene: &Scene<[RedisProcess; 3]>, end: &AtomicBool) -> Vec<JobId> {
+async fn make_until(scene: &Scene<[RedisProcess; 3]>, name: u8, end: &AtomicBool) -> Vec<JobId> {
     let mut ids = Vec::new();
     while !end.load(Ordering::Relaxed) {
         let jobs = (0..20_u32).map(|n| NewJob {
-            idempotency_key: (n % 2 == 0).then(|| format!("{}-{n}", ids.len())),
+            idempotency_key: (n % 2 == 0).then(|| format!("{name}-{}-{n}", ids.len())),
             ..job("x", 25 * MS * n)
         });
         let made = scene.store.create_many(jobs.collect()).await;
@@ -152,25 +153,25 @@ async fn a_slot_that_moves_under_load_loses_no_job() {
     let lease = async || scene.store.overview().await.unwrap().partitions[0].token;
     let before = lease().await;
     let (from, slot, to) = owner_of(&scene.redis, "{0}").await;
-    let waiting = scene.fill(500, HOUR).await;
+    let far = (0..500).map(|_| job("far", HOUR)).collect();
+    let made = scene.store.create_many(far).await.into_iter();
+    let waiting: Vec<JobId> = made.map(|one| one.unwrap().id).collect();
     let has_moved = AtomicBool::new(false);
     let moving = async {
         move_slot(&scene.redis, slot, from, to).await;
         has_moved.store(true, Ordering::Relaxed);
     };
-    let (ids, ()) = tokio::join!(make_until(&scene, &has_moved), moving);
-    assert!(ids.len() > 500, "the load is too small: {}", ids.len());
+    let makers = (0..4).map(|name| make_until(&scene, name, &has_moved));
+    let (ids, ()) = tokio::join!(join_all(makers), moving);
+    let ids = ids.concat();
+    assert!(ids.len() > 100, "the load is too small: {}", ids.len());
     scene.shared_by(1).await;
     assert!(lease().await >= before, "tokens begin anew");
     scene.collect(&ids).await;
-    for id in waiting {
-        scene
-            .store
-            .reschedule(&id, When::At(0), None)
-            .await
-            .unwrap();
-        scene.collect(&[id]).await;
+    for id in &waiting {
+        scene.store.reschedule(id, When::At(0), None).await.unwrap();
     }
+    scene.collect(&waiting).await;
     let left = scene.store.overview().await.unwrap();
     assert_eq!((left.pending, left.unacknowledged), (0, 0));
 }

@@ -82,7 +82,8 @@ async fn a_request_to_fire_that_was_held_up_is_refused() {
     // The fence itself: the script of a node whose lease another one has taken since.
     let scene = Scene::with(|settings| settings.partitions = 1).await;
     let take = async |name: &str| {
-        let (lease, _): (Option<String>, u64) = scene.script("acquire", (name, 100)).await;
+        let (lease, _, _): (Option<String>, u64, bool) =
+            scene.script("acquire", (name, 100, "")).await;
         lease
     };
     type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Vec<String>>);

@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use delayed_jobs::{Consumer, Limits, NewJob, Node, Queue, Rate, Settings, State, Store, When};
+use delayed_jobs::{
+    Consumer, Limits, NewJob, Node, Queue, Rate, Settings, State, Store, StoreError, When,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Api, HOUR, MS, Scene, job, now_ms, patient, say, until};
@@ -589,4 +591,48 @@ async fn of_pauses_and_limits_at_the_same_time_one_counts_everywhere() {
         let is_limited = shown.is_some_and(|one| one.limits == limits);
         assert_eq!(is_limited, with_rule(&scene, "limited", 1).await == 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_invented_queues_are_bounded() {
+    let scene = Scene::new().await;
+    let all = |word: &str| {
+        (0..1000)
+            .map(|n| word.replace('N', &n.to_string()))
+            .collect::<String>()
+    };
+    let _: u64 = say(
+        &scene.redis,
+        &("SADD jobs:{0}:rules".to_owned() + &all(" paused:qN")),
+    )
+    .await;
+    let _: u64 = say(
+        &scene.redis,
+        &("HSET jobs:{queues}:limits".to_owned() + &all(" qN 1")),
+    )
+    .await;
+    let queue = |name: &str| name.parse::<Queue>().unwrap();
+    let limits = Limits {
+        concurrency: Some(1),
+        rate: None,
+    };
+    let refused = scene.store.set_paused(&queue("other"), true).await;
+    assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");
+    let refused = scene.store.set_limits(&queue("other"), &limits).await;
+    assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");
+    // One that is there can be changed, and one fewer leaves room.
+    scene.store.set_limits(&queue("q7"), &limits).await.unwrap();
+    scene
+        .store
+        .set_limits(&queue("q7"), &Limits::default())
+        .await
+        .unwrap();
+    scene
+        .store
+        .set_limits(&queue("other"), &limits)
+        .await
+        .unwrap();
+    scene.store.set_paused(&queue("q7"), true).await.unwrap();
+    scene.store.set_paused(&queue("q7"), false).await.unwrap();
+    scene.store.set_paused(&queue("other"), true).await.unwrap();
 }

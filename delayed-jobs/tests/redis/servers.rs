@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::support::{
-    Api, HOUR, MS, PROGRAM, Scene, connection, job, node, say, settings_of, until,
+    Api, HOUR, MS, PROGRAM, Scene, collect, connection, job, node, say, settings_of, until,
 };
 
 #[tokio::test]
@@ -233,6 +233,87 @@ async fn a_full_redis_accepts_nothing_and_still_fires_and_ends_jobs() {
     for what in ["no job is accepted until this ends", "Redis answers again"] {
         assert_eq!(log.matches(what).count(), 1, "{log}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_evicts_gets_no_jobs() {
+    let (scene, node) = Scene::served().await;
+    let ids = scene.fill(10, 2_000 * MS).await;
+    let mut consumer = scene.consumer().await;
+    let _: () = say(&scene.redis, "CONFIG SET maxmemory-policy volatile-lru").await;
+    let refused = Store::open(scene.settings.clone()).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Evicts(_)), "{refused}");
+    let starts = serve(&scene.redis.url(), &[]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&starts.stderr).into_owned();
+    assert_eq!(starts.status.code(), Some(2), "{said}");
+    assert!(said.contains("set `maxmemory-policy`, which is volatile-lru, to noeviction"));
+    until("a beat has noticed it", async || {
+        node.creates().await == (503, json!("redis_evicts"))
+    })
+    .await;
+    let (status, refused) = node
+        .ask("PUT", "/v1/schedules/tea", json!({ "every": "1h" }))
+        .await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (503, &json!("redis_evicts"))
+    );
+    assert_eq!(node.health().await, (503, json!("evicts")));
+    // Consumers empty it.
+    assert_eq!(node.ready().await, (200, json!("evicts")));
+    collect(&mut consumer, &ids).await;
+    let _: () = say(&scene.redis, "CONFIG SET maxmemory-policy noeviction").await;
+    until("a beat has noticed it", async || {
+        node.creates().await.0 == 201
+    })
+    .await;
+    assert_eq!(node.health().await, (200, json!("up")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_lacks_replicas_says_so() {
+    let (scene, node) = Scene::served().await;
+    let _: () = say(&scene.redis, "CONFIG SET min-replicas-to-write 1").await;
+    assert_eq!(node.creates().await, (503, json!("redis_replicas")));
+    assert_eq!(node.health().await, (503, json!("replicas")));
+    let _: () = say(&scene.redis, "CONFIG SET min-replicas-to-write 0").await;
+    assert_eq!(node.creates().await.0, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_databases_of_a_redis_do_not_hear_each_other() {
+    let small = Scene::new().await;
+    let mut settings = settings_of(format!("{}/1", small.redis.url()));
+    settings.partitions = 16;
+    let large = Scene::of((), settings).await;
+    let _nodes = (small.node().await, large.node().await);
+    small.shared_by(1).await;
+    large.shared_by(1).await;
+    let mut consumer = small.consumer().await;
+    let arrive = async {
+        let id = small.create(job("heard", 500 * MS)).await;
+        collect(&mut consumer, &[id]).await;
+    };
+    let fire = async {
+        let ids = large.fill(200, 500 * MS).await;
+        large.collect(&ids).await;
+    };
+    tokio::join!(arrive, fire);
+    let mut ids = Vec::new();
+    for n in 0..100 {
+        let id = consumer
+            .store()
+            .create(job(&n.to_string(), MS))
+            .await
+            .unwrap()
+            .id;
+        assert!(
+            id.partition() < 4,
+            "{id} is in a partition that this database lacks"
+        );
+        ids.push(id);
+    }
+    collect(&mut consumer, &ids).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -332,7 +332,9 @@ pub(crate) async fn collect(
     while !ids.iter().all(|id| got.contains_key(id)) {
         let Ok(batch) = tokio::time::timeout_at(end.into(), consumer.batch(512)).await else {
             let missing = ids.iter().filter(|id| !got.contains_key(*id));
-            panic!("{} of {} jobs have not come", missing.count(), ids.len());
+            let (count, first) = (missing.clone().count(), missing.clone().next().unwrap());
+            let state = consumer.store().get(first).await;
+            panic!("{count} of {} jobs have not come: {state:?}", ids.len());
         };
         for one in &batch {
             assert!(

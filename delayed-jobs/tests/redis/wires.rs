@@ -41,11 +41,11 @@ async fn nodes_and_consumers_whose_connections_end_without_a_word_hear_again() {
     let far = wire.settings(&scene.settings);
     let _node = node(&far).await;
     let mut consumer = Consumer::connect(far, 60_000 * MS).await.unwrap();
-    for channel in ["jobs:{0}:near", "jobs:ready"] {
+    for channel in ["jobs:{0}:near@0", "jobs:ready@0"] {
         is_heard_by(&scene.redis, channel, 1).await;
     }
     wire.strand();
-    for channel in ["jobs:{0}:near", "jobs:ready"] {
+    for channel in ["jobs:{0}:near@0", "jobs:ready@0"] {
         // Redis counts the connection that was cut as well.
         is_heard_by(&scene.redis, channel, 2).await;
     }
@@ -60,7 +60,7 @@ async fn a_consumer_whose_subscription_is_not_answered_subscribes_again() {
     wire.strand_at("SUBSCRIBE");
     let far = wire.settings(&scene.settings);
     let _consumer = Consumer::connect(far, 60_000 * MS).await.unwrap();
-    is_heard_by(&scene.redis, "jobs:ready", 1).await;
+    is_heard_by(&scene.redis, "jobs:ready@0", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
