@@ -174,8 +174,8 @@ mod system;
 #[cfg(feature = "threads")]
 pub use engine::{
     Builder, Drive, DrivenShard, EngineState, Executor, IdleStrategy, PanicReport, Pinning,
-    Routing, Shutdown, SlowHandler, Stats, Timer, TimerGuard, TimerHandle, TimerState,
-    TimerTask, WeakTimer, WorkerFailure, executor_fn, global, unpin_current_thread,
+    Routing, Shutdown, SlowHandler, Stats, Timer, TimerGuard, TimerHandle, TimerState, TimerTask,
+    WeakTimer, WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 #[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote};

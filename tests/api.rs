@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::setup::{HOUR, one_shard, recording};
 use tickwheel::{
-    Budget, BuildError, Builder, Cancel, Clock, Drive, EventLoopTimer, Executor, Expired,
-    Interval, Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, ScheduleError,
-    ScheduleErrorKind, Sleep, StartError, Stats, StopError, Time, Timeout, Timer,
-    TimerGuard, TimerHandle, TimerTask, TurnError, Unfired, WeakTimer, executor_fn,
+    Budget, BuildError, Builder, Cancel, Clock, Drive, EventLoopTimer, Executor, Expired, Interval,
+    Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, ScheduleError, ScheduleErrorKind, Sleep,
+    StartError, Stats, StopError, Time, Timeout, Timer, TimerGuard, TimerHandle, TimerTask,
+    TurnError, Unfired, WeakTimer, executor_fn,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}

@@ -289,10 +289,9 @@ impl Work {
     /// Returns whether a peer takes part.
     const fn has(self, peer: Peer) -> bool {
         use Peer::{
-            AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, Floor,
-            Hashed, Heap, LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora,
-            Sleep, Timer, TimerPriority, TimerSlack, TimerTimes, TimerUnpinned,
-            Tokio, Tree,
+            AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, Floor, Hashed, Heap,
+            LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora, Sleep, Timer,
+            TimerPriority, TimerSlack, TimerTimes, TimerUnpinned, Tokio, Tree,
         };
         let is_local = matches!(
             peer,
@@ -302,10 +301,7 @@ impl Work {
             peer,
             LocalTimer | EventLoopTimer | EventLoopRemote | Nexus | Bitwheel | Heap | Tree
         );
-        let is_special = matches!(
-            peer,
-            TimerSlack | TimerPriority | TimerUnpinned
-        );
+        let is_special = matches!(peer, TimerSlack | TimerPriority | TimerUnpinned);
         let is_shared = matches!(peer, Tokio | Hashed) || !is_local && !is_of_loops && !is_special;
         let is_simple = matches!(peer, Timer | LockedWheel | Tokio | LockedTree);
         match self {
@@ -317,9 +313,7 @@ impl Work {
                 matches!(peer, Timer | LockedWheel | Tokio | Pingora | LockedHeaps)
             }
             Self::Cross { .. } => is_shared,
-            Self::RemoteCancel => {
-                is_shared && !matches!(peer, TimerTimes | Netty | Hashed)
-            }
+            Self::RemoteCancel => is_shared && !matches!(peer, TimerTimes | Netty | Hashed),
             Self::Forms => matches!(peer, Timer),
             Self::Late { busy: true, .. } => {
                 matches!(

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, EventLoopTimer, Key, LocalTimer, ManualClock, Period,
-    ScheduleErrorKind, Settings, Time,
+    Budget, BuildError, EventLoopTimer, Key, LocalTimer, ManualClock, Period, ScheduleErrorKind,
+    Settings, Time,
 };
 
 /// A kind of loop timer.

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Executor, Expired, LocalTimer, ManualClock,
-    PanicReport, Settings, Shutdown, StopError, Time, Timer, TimerTask, executor_fn,
+    Builder, Clock, Drive, EngineState, Executor, Expired, LocalTimer, ManualClock, PanicReport,
+    Settings, Shutdown, StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// What bombs have in common.

@@ -8,8 +8,7 @@ use crate::support::setup::{HOUR, ms, one_shard, secs};
 use crate::{churn, holds_soon};
 use std::time::Duration;
 use tickwheel::{
-    EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Routing, Settings, Time,
-    Timer,
+    EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Routing, Settings, Time, Timer,
 };
 
 /// What rounds may leave together. The smallest of the pieces that a round could leave are larger, and each round would.

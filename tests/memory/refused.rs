@@ -20,9 +20,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::__internal::{Entry, Wheel};
 use tickwheel::{
-    Builder, EngineState, EventLoopTimer, Expired, Key, LocalTimer, ManualClock,
-    Pinning, Routing, ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError,
-    SystemError, Time, Timer,
+    Builder, EngineState, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Pinning, Routing,
+    ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError, SystemError, Time, Timer,
 };
 
 const DELAY: Duration = secs(1);

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 use tickwheel::{
-    Budget, Cancel, EventLoopTimer, Expirations, Expired, Key, LocalTimer, Polled,
-    Time, Unfired,
+    Budget, Cancel, EventLoopTimer, Expirations, Expired, Key, LocalTimer, Polled, Time, Unfired,
 };
 
 /// A timer that a loop drives.

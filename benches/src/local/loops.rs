@@ -1,8 +1,8 @@
 //! What a loop asks of its timer in every round, and the calls of the loop's own thread.
 
 use super::peers::{
-    BitwheelPeer, EventLoopPeer, EventLoopRemotePeer, HeapPeer, LocalPeer,
-    LocalTimerPeer, LoopPeer, NexusPeer, TreePeer,
+    BitwheelPeer, EventLoopPeer, EventLoopRemotePeer, HeapPeer, LocalPeer, LocalTimerPeer,
+    LoopPeer, NexusPeer, TreePeer,
 };
 use super::{Churn, LONG, SHORT, TICK};
 use crate::figure::{Scale, Work};

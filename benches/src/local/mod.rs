@@ -15,8 +15,8 @@ use peers::HashedPeer;
 
 pub use loops::{idle_polls, resident};
 pub use peers::{
-    BitwheelPeer, DelayQueuePeer, EventLoopPeer, EventLoopRemotePeer, FloorPeer,
-    HeapPeer, LocalPeer, LocalTimerPeer, LoopPeer, NexusPeer, TokioSleepPeer, TreePeer,
+    BitwheelPeer, DelayQueuePeer, EventLoopPeer, EventLoopRemotePeer, FloorPeer, HeapPeer,
+    LocalPeer, LocalTimerPeer, LoopPeer, NexusPeer, TokioSleepPeer, TreePeer,
 };
 
 const TICK: Duration = Duration::from_millis(1);
