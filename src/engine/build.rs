@@ -18,7 +18,7 @@ use crate::shard::{Limit, Owner, ShardHandle};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::lock::Mutex;
 use crate::sync::way;
-use crate::time::{TickRate, TimeSource};
+use crate::time::{MonotonicClock, TickRate, TimeSource};
 use crate::types::error::MAX_SHARDS;
 use crate::types::{BuildError, Expired};
 use crossbeam_utils::CachePadded;
@@ -222,6 +222,8 @@ impl Builder {
             // Time does not move by itself: there is nothing to spin for.
             self.idle = IdleStrategy::Park;
         }
+        // Its first use in a process needs memory, and a wake reads it.
+        let _ = MonotonicClock::new();
         let hook = wake_on_advance(&source, &handles);
         EngineOwner::new(|hold| Inner {
             group,
@@ -238,6 +240,7 @@ impl Builder {
             thread_name: self.thread_name,
             rejected: CachePadded::new(AtomicU64::new(0)),
             drain_until: AtomicU64::new(u64::MAX),
+            idle_calls: AtomicU64::new(0),
             berths: berths.into_boxed_slice(),
             unfired: Mutex::new(Some(Vec::new())),
             _count: EngineCount::new(),

@@ -95,7 +95,7 @@ pub struct WorkerFailure {
     /// The shard that the worker drove.
     pub shard: usize,
     /// The message of the panic that ended it.
-    pub message: String,
+    pub message: Arc<str>,
 }
 
 impl fmt::Display for WorkerFailure {

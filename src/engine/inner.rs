@@ -52,6 +52,8 @@ pub(super) struct Inner<T> {
     pub(super) rejected: CachePadded<AtomicU64>,
     /// When a drain gives up, in nanoseconds: the earliest that was asked for.
     pub(super) drain_until: AtomicU64,
+    /// Calls of `wait_idle`.
+    pub(super) idle_calls: AtomicU64,
     pub(super) berths: Box<[Berth<T>]>,
     /// The lock of what is rare, see `crew::lifecycle`, and what ended shards have left and no caller has received yet;
     /// `None` once the last `Timer` is gone, so that no caller will ask for it.
@@ -89,7 +91,7 @@ pub(super) struct Berth<T> {
     /// The number of the thread that turns or ends the shard, and so may run its handlers; 0 for none.
     pub(super) turned_by: process::AtomicU64,
     /// Why the shard has ended before its time.
-    pub(super) failure: OnceLock<String>,
+    pub(super) failure: OnceLock<Arc<str>>,
 }
 
 /// Drives one shard, on any thread; see `crew::shard_worker`.
@@ -199,7 +201,7 @@ impl<T> Inner<T> {
             Some(message) if self.status.is(EnginePhase::Started) => {
                 ScheduleErrorKind::WorkerFailed {
                     shard,
-                    message: message.clone(),
+                    message: Arc::clone(message),
                 }
             }
             _ => ScheduleErrorKind::Stopped,

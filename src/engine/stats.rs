@@ -30,7 +30,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// One entry per shard.
+    /// One entry per shard; empty where there was no memory for it.
     pub shards: Vec<ShardStats>,
     /// Timers that were refused, for any [reason](crate::ScheduleErrorKind).
     pub rejected: u64,
@@ -71,15 +71,19 @@ impl Stats {
             rejected,
             ..Self::default()
         };
+        let has_room = all.shards.try_reserve_exact(inner.handles.len()).is_ok();
         for handle in inner.handles.iter() {
             let mut shard = ShardStats::of(handle, &inner.rate, now);
             shard.failure = inner.berths[shard.shard].failure().cloned();
-            all.add(shard);
+            all.add(&shard);
+            if has_room {
+                all.shards.push(shard);
+            }
         }
         all
     }
 
-    fn add(&mut self, shard: ShardStats) {
+    fn add(&mut self, shard: &ShardStats) {
         self.scheduled += shard.scheduled;
         self.fired += shard.fired;
         self.cancelled += shard.cancelled;
@@ -93,6 +97,5 @@ impl Stats {
         self.inbox += shard.inbox;
         self.lag = self.lag.max(shard.lag);
         self.lateness.merge(&shard.lateness);
-        self.shards.push(shard);
     }
 }

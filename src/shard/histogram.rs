@@ -99,11 +99,8 @@ impl Recorder {
     pub(crate) fn snapshot(&self) -> DurationHistogram {
         // ORDERING: Acquire pairs with the Release in `record` [P15], so the maximum and the sum read below cover every
         // count read here.
-        let counts = self
-            .counts
-            .iter()
-            .map(|count| count.load(Ordering::Acquire));
-        let counts: Vec<u64> = counts.collect();
+        let counts: [u64; BUCKETS] =
+            std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Acquire));
         DurationHistogram {
             count: counts.iter().sum(),
             counts,
@@ -123,8 +120,8 @@ impl Recorder {
 /// from 1 ns up to 73 minutes; longer ones share a bucket. Percentiles are upper edges: never below what was counted,
 /// and never above the largest value seen.
 ///
-/// A snapshot is plain data, about 2.6 KiB; an empty one holds no memory. Taken from a live engine
-/// it only grows: [`since`](Self::since) is what came between two of them.
+/// A snapshot is plain data of about 2.6 KiB; no call allocates. Taken from a live engine it only grows:
+/// [`since`](Self::since) is what came between two of them.
 ///
 /// An interval's values:
 ///
@@ -149,13 +146,23 @@ impl Recorder {
 ///
 /// [`count`](Self::count), [`sum`](Self::sum) and [`buckets`](Self::buckets) are what a Prometheus histogram consists
 /// of; `MetricsReporter` of `tickwheel-util` reports them.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DurationHistogram {
-    /// Either empty or `BUCKETS` long.
-    counts: Vec<u64>,
+    counts: [u64; BUCKETS],
     count: u64,
     sum_ns: u64,
     max_ns: u64,
+}
+
+impl Default for DurationHistogram {
+    fn default() -> Self {
+        Self {
+            counts: [0; BUCKETS],
+            count: 0,
+            sum_ns: 0,
+            max_ns: 0,
+        }
+    }
 }
 
 impl DurationHistogram {
@@ -214,7 +221,7 @@ impl DurationHistogram {
     /// Returns what was counted after `earlier`, a snapshot of the same source. O(buckets).
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let mut counts = self.counts.clone();
+        let mut counts = self.counts;
         for (mine, theirs) in counts.iter_mut().zip(&earlier.counts) {
             *mine = mine.saturating_sub(*theirs);
         }
@@ -234,8 +241,6 @@ impl DurationHistogram {
 
     /// Adds the counts of `other` to this histogram; none grows beyond [`u64::MAX`]. O(buckets).
     pub fn merge(&mut self, other: &Self) {
-        let buckets = self.counts.len().max(other.counts.len());
-        self.counts.resize(buckets, 0);
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine = mine.saturating_add(*theirs);
         }

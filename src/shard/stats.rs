@@ -4,6 +4,7 @@ use super::PinState;
 use super::handle::ShardHandle;
 use super::histogram::DurationHistogram;
 use crate::time::{TickRate, Time};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The counters of one shard: of an engine's, or of an event loop's timer.
@@ -34,7 +35,7 @@ pub struct ShardStats {
     /// How its worker is pinned; an event loop has none.
     pub pinning: PinState,
     /// Why its worker has ended before its time, if it has; see [`WorkerFailure`](crate::WorkerFailure).
-    pub failure: Option<String>,
+    pub failure: Option<Arc<str>>,
     /// Timers accepted.
     pub scheduled: u64,
     /// Timers fired.

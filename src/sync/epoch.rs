@@ -18,11 +18,11 @@ pub(crate) use super::explored::stand_in::{
 #[cfg(not(tickwheel_epoch_stand_in))]
 pub(crate) use crossbeam_epoch::{Collector as Domain, Guard, LocalHandle as Participant};
 
-/// Returns whether there is memory for what the epoch asks of the allocator at a time, a participant or a bag of what
-/// was retired: it has no way to say that there is none.
+/// Returns whether there is memory for what the epoch asks of the allocator at a time, a participant or two bags of
+/// what was retired: it has no way to say that there is none. Another thread may take that memory before the epoch does.
 pub(crate) fn has_memory() -> bool {
     // Or an optimiser leaves an allocation out that nobody looks at, and takes it for granted.
-    std::hint::black_box(EmptyBox::<[u64; 512]>::new()).is_some()
+    std::hint::black_box(EmptyBox::<[u64; 1024]>::new()).is_some()
 }
 
 /// Gives a box to `heir` once every guard that was taken before this call is gone; on any thread that pins.

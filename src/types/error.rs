@@ -5,6 +5,7 @@
 //! payload back to the caller.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::error::Error as StdError;
 use core::fmt;
@@ -196,7 +197,7 @@ pub enum ScheduleErrorKind {
         /// The shard that would have taken the timer.
         shard: usize,
         /// The message of the panic, or what the system said.
-        message: String,
+        message: Arc<str>,
     },
     /// As many timers are pending as the builder's `max_pending` allows.
     TooManyPending {

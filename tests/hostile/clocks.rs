@@ -81,7 +81,7 @@ fn a_shard_that_fails_while_it_ends_says_why_once() {
         clock.set_broken(true);
         let rest = timer.shutdown(Shutdown::FireAll, secs(20)).unwrap();
         assert_eq!((rest.len(), fired.len()), (1, 0), "{drive:?}");
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["the clock"]);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["the clock".into()]);
         clock.set_broken(false);
         let failure = timer.stats().shards.remove(0).failure;
         assert_eq!(failure.as_deref(), Some("the clock"), "{drive:?}");
@@ -232,7 +232,7 @@ fn a_shard_that_fails_by_hand_keeps_no_other_from_turning() {
     clock.0.store(2, Ordering::SeqCst);
     assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 1 }));
     assert_eq!(fired.ids(), [0, 2], "in the same turn");
-    assert_eq!(told.try_recv(), Ok((1, "the clock".to_owned())));
+    assert_eq!(told.try_recv(), Ok((1, "the clock".into())));
     let failures = timer.stats().shards.into_iter().map(|it| it.failure);
     let failed: Vec<_> = failures.map(|failure| failure.is_some()).collect();
     assert_eq!(failed, [false, true, false]);

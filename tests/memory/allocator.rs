@@ -10,6 +10,8 @@ thread_local! {
     /// Requests of so many bytes and more are refused.
     static REFUSED_FROM: Cell<usize> = const { Cell::new(usize::MAX) };
     static CALLS: Cell<u64> = const { Cell::new(0) };
+    /// The pieces of memory that the thread gets before it gets none.
+    static PIECES_LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
     /// The calls before the one to stop in, whether that is for memory or gives some back.
     static STOP_AFTER: Cell<Option<u64>> = const { Cell::new(None) };
     /// Whether the thread waits in the allocator for one that has stopped there, as for the lock of an arena.
@@ -70,6 +72,25 @@ fn obey(bytes: usize) -> bool {
     REFUSED_FROM
         .try_with(Cell::get)
         .is_ok_and(|least| bytes < least)
+        && PIECES_LEFT.try_with(take_piece).unwrap_or(true)
+}
+
+/// Counts a piece of those that the calling thread still gets; whether there was one left.
+fn take_piece(left: &Cell<u64>) -> bool {
+    if left.get() == u64::MAX {
+        return true;
+    }
+    let rest = left.get().checked_sub(1);
+    left.set(rest.unwrap_or(0));
+    rest.is_some()
+}
+
+/// The calling thread gets so many pieces of memory while `what` runs, and then none.
+pub(crate) fn refusing_after<R>(pieces: u64, what: impl FnOnce() -> R) -> R {
+    PIECES_LEFT.set(pieces);
+    let result = what();
+    PIECES_LEFT.set(u64::MAX);
+    result
 }
 
 /// Counts what the process has more and less, unless there was no memory.

@@ -5,6 +5,7 @@
 //! | room | what is inside |
 //! |---|---|
 //! | `allocator` | the system's allocator, which stops a thread that asks for it, or has no memory for it |
+//! | `calls` | each call that must not end the process where it gets no memory |
 //! | `children` | processes of a test's own |
 //! | `forked` | a child that forked beside busy threads uses blocks again |
 //! | `first_drain` | a new shard has room for the entries of its first timers |
@@ -17,6 +18,7 @@
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]
 mod support {
+    pub(crate) mod breakable;
     pub(crate) mod loop_timer;
     pub(crate) mod random;
     pub(crate) mod setup;
@@ -25,6 +27,7 @@ mod support {
 }
 
 mod allocator;
+mod calls;
 #[allow(
     dead_code,
     reason = "shared with other programs, each of which uses a part"

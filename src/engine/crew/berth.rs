@@ -39,7 +39,7 @@ impl<T> Berth<T> {
         match turned {
             Ok(turned) => Some(Ok(turned)),
             Err(message) => {
-                self.fail(message);
+                self.fail(message.into());
                 place.take().map(Err)
             }
         }
@@ -75,12 +75,12 @@ impl<T> Berth<T> {
     }
 
     /// Notes why the shard ends before its time; the first reason stays.
-    pub(super) fn fail(&self, message: String) {
+    pub(super) fn fail(&self, message: Arc<str>) {
         let _ = self.failure.set(message);
     }
 
     /// Returns why the shard has ended before its time, if it has.
-    pub(in crate::engine) fn failure(&self) -> Option<&String> {
+    pub(in crate::engine) fn failure(&self) -> Option<&Arc<str>> {
         self.failure.get()
     }
 

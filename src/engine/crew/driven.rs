@@ -136,7 +136,7 @@ impl<T: Send + 'static> Inner<T> {
         let spawned = self.spawn(&locked, shard);
         drop(locked);
         if let Err(error) = spawned {
-            berth.fail(error.to_string());
+            berth.fail(error.to_string().into());
             if let Some(shard) = berth.take() {
                 self.end_here(shard);
             }

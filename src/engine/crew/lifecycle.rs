@@ -20,7 +20,7 @@ use crate::sync::lock::MutexGuard;
 use crate::sync::thread;
 use crate::time::Time;
 use crate::types::{ScheduleErrorKind, StartError, StopError, Unfired};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The engine's lock, and what ended shards have left.
@@ -236,8 +236,8 @@ impl<T> Inner<T> {
         let berth = &self.berths[shard.shard];
         let _inside = berth.enter();
         let fired = match berth.failure() {
-            None => contain::call(|| self.fire_the_rest(&mut shard)),
-            Some(message) => Err(message.clone()),
+            None => contain::call(|| self.fire_the_rest(&mut shard)).map_err(Arc::from),
+            Some(message) => Err(Arc::clone(message)),
         };
         if let Err(message) = fired {
             self.tell_failure(&shard, message);
@@ -267,7 +267,7 @@ impl<T> Inner<T> {
     }
 
     /// Notes and tells that a shard ends before its time.
-    pub(super) fn tell_failure(&self, shard: &ShardWorker<T>, message: String) {
+    pub(super) fn tell_failure(&self, shard: &ShardWorker<T>, message: Arc<str>) {
         let failure = WorkerFailure {
             shard: shard.shard,
             message,
@@ -275,7 +275,7 @@ impl<T> Inner<T> {
         let berth = &self.berths[failure.shard];
         // Noted before the shard refuses, so that a refused caller finds the reason; and it refuses before any hook is
         // called, which may take long.
-        berth.fail(failure.message.clone());
+        berth.fail(Arc::clone(&failure.message));
         shard.owner.close();
         berth.standing.set_ended();
         events::worker_failed(&failure);

@@ -141,7 +141,7 @@ impl<T> ShardWorker<T> {
             });
         });
         if let Err(message) = closed {
-            inner.tell_failure(&self, message);
+            inner.tell_failure(&self, message.into());
         }
         // First, because the handler's destructor may wait for a thread that sleeps by one of these timers.
         for unfired in &unfired {

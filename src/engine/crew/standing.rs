@@ -13,9 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Standing {
     /// A `DrivenShard` has the shard, or waits for its worker's turn to be over. Written under the engine's lock, too.
     driven: AtomicBool,
-    /// Calls of `wait_idle`.
-    idle_calls: AtomicU64,
-    /// How many of them the shard has answered. Written by the thread that turns it.
+    /// How many calls of `wait_idle` the shard has answered. Written by the thread that turns it.
     answered: AtomicU64,
     /// How far the shard is in its end. Whoever changes anything that a thread waits for has this lock meanwhile.
     end: Mutex<End>,
@@ -106,20 +104,6 @@ impl Standing {
     /// Waits, as the shard's worker, for as long as a `DrivenShard` has it.
     pub(super) fn await_release(&self) {
         self.wait_while(|end| self.is_driven() && end == End::Ahead);
-    }
-
-    /// Counts a call of `wait_idle` and returns its number. The caller requests a turn and awaits the answer.
-    pub(super) fn call_idle(&self) -> u64 {
-        // ORDERING: Release pairs with the Acquire in `idle_calls`: a turn that begins with this call sees the timers that
-        // were scheduled before. [P43]
-        self.idle_calls.fetch_add(1, Ordering::Release) + 1
-    }
-
-    /// Returns how many calls there were. A turn that has taken a call's request sees the call afterwards.
-    #[inline]
-    pub(super) fn idle_calls(&self) -> u64 {
-        // ORDERING: Acquire as in `call_idle`. [P43]
-        self.idle_calls.load(Ordering::Acquire)
     }
 
     /// Notes, after a turn that leaves nothing to do, that all is handled that was due for the first `calls` calls.

@@ -46,11 +46,11 @@ pub(super) fn step<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, idle: IdleSt
         EnginePhase::Firing | EnginePhase::Stopped => return Next::End,
     }
     let standing = &inner.berths[shard.shard].standing;
-    let idle_calls = standing.idle_calls();
+    let idle_calls = inner.idle_calls();
     let turn = shard.turn(inner);
     // A thread that changes the phase, or calls `wait_idle`, requests a turn afterwards: a turn that has seen the
     // request sees the change. The answer to a call needs a turn that reads the clock after it.
-    if turn.more || inner.status.phase() != phase || standing.idle_calls() != idle_calls {
+    if turn.more || inner.status.phase() != phase || inner.idle_calls() != idle_calls {
         return Next::Turn;
     }
     let end = match phase {

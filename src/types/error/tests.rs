@@ -64,7 +64,7 @@ fn errors_name_the_cure() {
     );
     let failed = Kind::WorkerFailed {
         shard: 5,
-        message: "boom".to_owned(),
+        message: "boom".into(),
     };
     says(failed, &["shard 5", "boom", "stop the engine"]);
     says(
