@@ -5,6 +5,7 @@
 //! payload back to the caller.
 
 use alloc::string::String;
+#[cfg(feature = "threads")]
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::error::Error as StdError;
@@ -193,6 +194,7 @@ pub enum ScheduleErrorKind {
     Stopped,
     /// The shard has ended by a panic, or because it was let go of by its driver and there was no thread for it; see
     /// [`WorkerFailure`](crate::WorkerFailure).
+    #[cfg(feature = "threads")]
     WorkerFailed {
         /// The shard that would have taken the timer.
         shard: usize,
@@ -235,6 +237,7 @@ error_texts! { ScheduleErrorKind, source = Self::behind;
     Self::Stopped =>
         "the engine is stopped, or the loop's timer gone, and takes no more timers; build a new \
          one",
+    #[cfg(feature = "threads")]
     Self::WorkerFailed { shard, message } =>
         "the worker of shard {shard} has ended and its shard takes no more timers: {message}; \
          stop the engine, which returns what it had, and build a new one",

@@ -9,6 +9,7 @@
 //! | `clocks` | clocks that panic |
 //! | `endings` | shutdown and its modes; drops that must not wait |
 //! | `reentrant` | calls out of a closure that runs already, and out of the end of a thread |
+//! | `prepared` | user code in the middle of a call that schedules timers itself |
 //! | `children` | processes of a test's own |
 //! | `processes` | what needs one: a slewed clock, descriptors |
 //! | `forks` | a fork, which does too |
@@ -28,6 +29,7 @@ mod endings;
 #[cfg(target_os = "linux")]
 mod forks;
 mod panics;
+mod prepared;
 #[cfg(target_os = "linux")]
 mod processes;
 mod reentrant;

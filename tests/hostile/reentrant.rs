@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tickwheel::{Drive, Shutdown, StopError, Timer, TurnError};
+use tickwheel::{Clock, Drive, MonotonicClock, Shutdown, StopError, Time, Timer, TurnError};
 
 /// Runs `test` on a thread of its own; fails if it does not end.
 #[track_caller]
@@ -165,6 +165,51 @@ fn the_last_timer_of_an_engine_in_a_thread_local() {
                 KEPT.set(Some(AtTheEnd { timer, work }));
             });
             wait_until("the payload is dropped", || alive.strong_count() == 0);
+        }
+    }
+}
+
+/// What an engine owns besides its shards goes when its memory does: by a hook or a clock it may own another engine's
+/// last `Timer`.
+#[test]
+fn an_engine_whose_end_is_the_end_of_another() {
+    struct Owning(
+        #[allow(dead_code, reason = "dropped")] Timer,
+        MonotonicClock,
+    );
+    impl Clock for Owning {
+        fn now(&self) -> Time {
+            self.1.now()
+        }
+    }
+    for drive in DRIVES {
+        for (by_clock, keeps_handle) in [(false, false), (true, false), (false, true), (true, true)]
+        {
+            must_end(move || {
+                let other = || one_shard().drive(drive).build().unwrap();
+                let payload = Arc::new(());
+                let alive = Arc::downgrade(&payload);
+                let owned = other();
+                owned.run_after(HOUR, move || drop(payload)).unwrap();
+                let builder = one_shard().drive(drive);
+                let builder = if by_clock {
+                    builder.clock(Owning(owned, MonotonicClock::new()))
+                } else {
+                    builder.on_panic(move |_| _ = owned.pending())
+                };
+                let timer = builder.build().unwrap();
+                let handle = timer.run_after_handle(HOUR, || ()).unwrap();
+                let handle = keeps_handle.then_some(handle);
+                timer.stop().unwrap();
+                drop(timer);
+                drop(handle);
+                // Frees what had a handle.
+                let is_gone = || {
+                    drop(other());
+                    alive.strong_count() == 0
+                };
+                wait_until("the other engine's timer is dropped", is_gone);
+            });
         }
     }
 }

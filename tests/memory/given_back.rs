@@ -89,6 +89,28 @@ fn keys_stay_stale_when_their_nodes_come_back_from_the_system() {
     }
 }
 
+/// A turn knows ticks only.
+#[test]
+fn memory_of_a_burst_is_kept_until_the_next_tick_where_ticks_are_long() {
+    let _alone = crate::alone();
+    let clock = ManualClock::new();
+    let builder = by_hand(&clock).tick(secs(10));
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    let keys = schedule(&timer, 200_000);
+    assert_eq!(timer.turn(), Ok(0));
+    let full = held(&timer);
+    cancel_all(&timer, &keys);
+    assert_eq!(timer.turn(), Ok(0));
+    clock.set(Time::ZERO + secs(9));
+    assert_eq!(timer.turn(), Ok(0));
+    assert!(held(&timer) >= full, "another burst may come");
+    clock.set(Time::ZERO + secs(10));
+    assert_eq!(timer.turn(), Ok(0));
+    if takes_pages_back() {
+        assert!(held(&timer) < full / 2, "{} of {full}", held(&timer));
+    }
+}
+
 /// What is kept after a burst counts in bytes where payloads are large.
 #[test]
 fn memory_of_large_payloads_is_given_back_as_well() {
