@@ -124,7 +124,7 @@ beside_emulator() {
 }
 
 # The library's test programs, and the short list of them. Left out are those that read the repository, not the library.
-all_programs=(--lib --test api --test conformance --test engine --test engine_count
+all_programs=(--lib --test api --test conformance --test engine
   --test event_loop --test examples --test fronts --test futures --test hostile --test local --test memory
   --test sleep --test wheel)
 few_programs=(--lib --test api --test event_loop --test sleep --test wheel)
@@ -259,7 +259,7 @@ END
   # Without the programs whose allocator counts by thread-locals: for these Rust allocates on this target.
   local programs=(--lib --test api --test event_loop --test sleep)
   if ((!quick)); then
-    programs+=(--test conformance --test engine --test engine_count --test examples
+    programs+=(--test conformance --test engine --test examples
       --test fronts --test futures --test hostile)
   fi
   say "windows: build"

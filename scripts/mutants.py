@@ -52,7 +52,7 @@ LONG = 2
 # Nor does a test take as long each time: later they meet all of more seconds than this, so that none is left out.
 NEARLY_LONG = LONG / 8
 # Programs that look at the source, or measure it.
-NOT_RUN = {"tidy", "api", "features", "examples", "engine_count", "tracing"}
+NOT_RUN = {"tidy", "api", "features", "examples", "tracing"}
 CAUGHT, BY_LOOM, ENDLESS, UNNOTICED, SURVIVED, UNBUILT = (
     "caught", "caught by loom", "without end", "noticed by no test", "survived", "not built")
 ANY = (-1, math.inf)

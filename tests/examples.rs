@@ -35,5 +35,6 @@ examples! {
     purgatory: "../examples/purgatory.rs" => Ok(()),
     limiter: "../examples/limiter.rs" => Ok(()),
     simulation: "../examples/simulation.rs" => (),
+    fixed_delay: "../examples/fixed_delay.rs" => Ok(()),
     hashed_wheel: "../examples/hashed_wheel.rs" => Ok(()),
 }

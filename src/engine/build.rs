@@ -1,7 +1,6 @@
 //! From a builder's choices to an engine: all of them are checked before anything starts.
 
 use super::builder::Builder;
-use super::count::EngineCount;
 use super::crew::shard_worker::WAKE_BATCH;
 use super::crew::status::EngineStatus;
 use super::crew::wake::TurnWaker;
@@ -243,7 +242,6 @@ impl Builder {
             idle_calls: AtomicU64::new(0),
             berths: berths.into_boxed_slice(),
             unfired: Mutex::new(Some(Vec::new())),
-            _count: EngineCount::new(),
             _hook: hook,
             timers: CachePadded::default(),
             hold,

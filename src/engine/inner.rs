@@ -3,7 +3,6 @@
 //! An engine owns its shards' berths, a shard owns its handler, and a handler is given the engine: these types name each
 //! other, so they stand in one file, and what they do in files of their own.
 
-use super::count::EngineCount;
 use super::crew::standing::Standing;
 use super::crew::status::{EnginePhase, EngineStatus};
 use super::crew::wake::TurnWaker;
@@ -58,7 +57,6 @@ pub(super) struct Inner<T> {
     /// The lock of what is rare, see `crew::lifecycle`, and what ended shards have left and no caller has received yet;
     /// `None` once the last `Timer` is gone, so that no caller will ask for it.
     pub(super) unfired: Mutex<Option<Vec<Unfired<T>>>>,
-    pub(super) _count: EngineCount,
     /// The hook that the clock calls when it was moved by hand: the clock knows it weakly, so that it forgets engines
     /// that are gone.
     pub(super) _hook: Option<Arc<dyn Fn() + Send + Sync>>,

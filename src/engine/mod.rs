@@ -11,7 +11,6 @@
 //! | `build` | from these to an engine |
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `crew` | what turns the shards, and ends them |
-//! | `count` | how many engines this process has |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
 //! | `state`, `shutdown` | [`EngineState`]: where an engine stands; [`Shutdown`]: how it ends |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
@@ -24,7 +23,6 @@
 
 mod build;
 mod builder;
-mod count;
 pub(crate) mod crew;
 mod events;
 mod executor;

@@ -86,13 +86,13 @@ pub(crate) mod lock {
 /// execution, and it knows no futex and no timed park. Without threads the library needs no 64-bit atomics, which small
 /// processors lack.
 pub(crate) mod process {
+    #[cfg(feature = "threads")]
+    pub(crate) use core::sync::atomic::AtomicU64;
     #[cfg(all(
         feature = "threads",
         any(not(target_os = "linux"), all(test, not(tickwheel_loom)))
     ))]
     pub(crate) use core::sync::atomic::fence;
-    #[cfg(feature = "threads")]
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64};
     pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
 }
 

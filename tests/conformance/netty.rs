@@ -3,7 +3,7 @@
 //!
 //! Here are arguments, states, start and stop; `timeouts` has delays, limits, cancels, order and tasks, `real_time` the
 //! checks that are about real time. Tests named `netty_...` reproduce the reference; tests named `unlike_netty_...` are
-//! deliberate deviations. The warning about more than 64 engines needs a process of its own: `tests/engine_count.rs`.
+//! deliberate deviations. Nothing warns of more than 64 engines in a process, as Netty does.
 
 mod real_time;
 mod timeouts;

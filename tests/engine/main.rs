@@ -10,8 +10,6 @@
 //! | `long_uptime` | years of a server's life on a manual clock, judged by books of its own |
 //! | `threads` | what only races, sleeps and dying threads can show |
 //! | `stress` | random engines under random load on real threads |
-//!
-//! The warning about more than 64 engines needs a process of its own: `tests/engine_count.rs`.
 
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
 #[path = "../support"]

@@ -53,7 +53,7 @@ fn main() -> ! {
         embedded_alloc::init!(HEAP, 1024 * 1024);
     }
     hprintln!("LocalTimer: {:?}", bare::wheel(5000));
-    hprintln!("FixedTimer: {:?}", bare::queue(5000));
+    hprintln!("one delay: {:?}", bare::queue(5000));
     let mut systick = cortex_m::Peripherals::take().expect("taken once").SYST;
     systick.set_clock_source(SystClkSource::Core);
     // The board runs at 25 MHz.
