@@ -92,7 +92,7 @@ pub(crate) mod process {
         feature = "threads",
         any(not(target_os = "linux"), all(test, not(tickwheel_loom)))
     ))]
-    pub(crate) use core::sync::atomic::fence;
+    pub(crate) use core::sync::atomic::{AtomicBool, fence};
     pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
 }
 
