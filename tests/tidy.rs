@@ -122,6 +122,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "the processor is told what will be needed",
     ),
     ("src/sync/forks.rs", "a handler of forks is registered"),
+    ("src/sync/signals.rs", "masks of signals are the system's"),
     ("src/sync/system.rs", "the system is called through libc"),
 ];
 

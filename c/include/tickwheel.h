@@ -41,6 +41,10 @@
 // Callbacks must return: no longjmp, no C++ exception, no pthread_exit and no cancellation may leave them, or the process
 // ends. A thread that may be cancelled disables that in callbacks, tw_wake included, that call write, close or the like.
 //
+// Signals. An engine's threads block all but those that their own instructions cause (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+// SIGTRAP, SIGSYS). What a callback starts inherits that: a thread that is to take signals unblocks them, and so does a
+// child between fork and exec.
+//
 // Forks. A loop is copied, with its timers and keys; an eventfd that tw_wake writes to is not: parent and child share it.
 // An engine whose threads run has none in the child: there it refuses to schedule, to wait and to stop, what else it
 // answers is about the copy, and nothing fires. A callback must not return in the child of a fork. Fork first, or build

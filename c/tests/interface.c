@@ -2,12 +2,14 @@
 // timers another thread cancels.
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tickwheel.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SECOND 1000000000ull
 #define EXPECT(condition) \
@@ -501,6 +503,19 @@ static void waits(void) {
   GETS(OK, tw_timer_free(timer));
 }
 
+// Blocked after the engine has started, and waited for here: its threads must not take it.
+static void signals(void) {
+  tw_options options = {.shards = 2, .unpinned = 1};
+  tw_timer *timer;
+  sigset_t set;
+  int signal;
+  GETS(OK, tw_timer_new(&options, tw_call, NULL, &timer));
+  GETS(OK, tw_timer_schedule(timer, 0, &(struct request){.fire = NULL}, NULL));
+  EXPECT(!sigemptyset(&set) && !sigaddset(&set, SIGUSR1) && !pthread_sigmask(SIG_BLOCK, &set, NULL));
+  for (int i = 0; i < 100; i++) EXPECT(!kill(getpid(), SIGUSR1) && !sigwait(&set, &signal) && signal == SIGUSR1);
+  GETS(OK, tw_timer_free(timer));
+}
+
 int main(int words, char **word) {
   int rounds = words > 1 ? atoi(word[1]) : 1500;
   tw_options three = {.max_pending = 3};
@@ -516,6 +531,7 @@ int main(int words, char **word) {
   GETS(OK, tw_loop_free(other));
   remotes();
   workers();
+  signals();
   more_of_loops();
   GETS(OK, tw_loop_new(NULL, &other));
   beats(other);

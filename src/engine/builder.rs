@@ -197,7 +197,8 @@ impl Builder {
     }
 
     /// Sets a hook that each worker calls on its own thread with the number of its shard, after it has been pinned and
-    /// before its first turn: for the thread's priority, its memory policy, its thread-locals.
+    /// before its first turn: for the thread's priority, its memory policy, its thread-locals. On Unix the worker blocks
+    /// all signals but those that its own instructions cause; the hook may unblock some, for a profiler.
     ///
     /// The timers of the shard wait for it. A panic in it is logged, and the worker goes on. Threads that the engine
     /// does not start, those of [`Drive::Manual`] and of a [`DrivenShard`](crate::DrivenShard), call no such hook; the

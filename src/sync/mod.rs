@@ -18,6 +18,7 @@
 //! | `prefetch` | a hint to the processor |
 //! | `references` | how many references there are to what threads share |
 //! | `segments` | tables whose slots never move |
+//! | `signals` | which signals a thread takes |
 //! | `slot` | small dense numbers for threads, which serve again after their end |
 //! | `system` | calls of Linux |
 //! | `thread` | threads: their start, and numbers that are never used twice |
@@ -45,6 +46,8 @@ pub(crate) mod prefetch;
 pub(crate) mod references;
 #[cfg(feature = "threads")]
 pub(crate) mod segments;
+#[cfg(all(feature = "threads", unix, not(tickwheel_loom)))]
+mod signals;
 #[cfg(all(feature = "threads", not(tickwheel_loom)))]
 pub(crate) mod slot;
 #[cfg(all(feature = "threads", target_os = "linux"))]

@@ -28,13 +28,17 @@ pub(crate) fn number() -> u64 {
 #[cfg(tickwheel_loom)]
 pub(crate) use super::explored::watched::thread_number as number;
 
-/// Starts a thread that nobody joins.
+/// Starts a thread that nobody joins and that takes no signals from outside.
+#[cfg(not(tickwheel_loom))]
 pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    #[cfg(not(tickwheel_loom))]
-    return std::thread::Builder::new().name(name).spawn(body).map(drop);
-    #[cfg(tickwheel_loom)]
-    {
-        drop((name, super::explored::watched::spawn(body)));
-        Ok(())
-    }
+    // From before its first instruction.
+    #[cfg(unix)]
+    let _blocked = super::signals::Blocked::new();
+    std::thread::Builder::new().name(name).spawn(body).map(drop)
+}
+
+#[cfg(tickwheel_loom)]
+pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    drop((name, super::explored::watched::spawn(body)));
+    Ok(())
 }

@@ -13,6 +13,7 @@
 //! | `children` | processes of a test's own |
 //! | `processes` | what needs one: a slewed clock, descriptors |
 //! | `forks` | a fork, which does too |
+//! | `starters` | what a thread of the library must not inherit of the one that starts it |
 //! | `stopped` | a thread that stops at any instruction |
 
 #[allow(dead_code, unreachable_pub, reason = "each program uses a part of it")]
@@ -20,6 +21,8 @@
 mod support {
     pub(crate) mod breakable;
     pub(crate) mod setup;
+    #[cfg(target_os = "linux")]
+    pub(crate) mod system;
 }
 
 #[cfg(target_os = "linux")]
@@ -33,6 +36,8 @@ mod prepared;
 #[cfg(target_os = "linux")]
 mod processes;
 mod reentrant;
+#[cfg(target_os = "linux")]
+mod starters;
 #[cfg(target_os = "linux")]
 mod stopped;
 

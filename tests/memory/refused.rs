@@ -616,6 +616,13 @@ fn threads_are_refused() -> bool {
     refused
 }
 
+/// The signals that the calling thread blocks, as Linux lists them.
+fn blocked_signals() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    let blocked = status.lines().find(|line| line.starts_with("SigBlk:"));
+    blocked.map(str::to_owned)
+}
+
 #[cfg(feature = "futures")]
 fn a_sleep_tells_the_systems_reason() {
     let timer = one_shard().build().unwrap();
@@ -651,8 +658,10 @@ fn an_engine_whose_worker_was_refused_can_be_stopped_and_started_again() {
         return;
     }
     let without = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
+    let own_signals = blocked_signals();
     let start = refusing_from(NO_THREAD, || without.start());
     assert!(matches!(start, Err(StartError::Spawn { shard: 0, .. })));
+    assert_eq!(blocked_signals(), own_signals);
     let left = without.shutdown(Shutdown::ReturnUnfired, secs(20));
     assert_eq!(left.unwrap().len(), 0);
     #[cfg(feature = "futures")]

@@ -36,6 +36,16 @@ fn take_signal() -> MutexGuard<'static, ()> {
     one
 }
 
+/// Lets the calling worker take signals, as no other does.
+fn take_signals() {
+    // SAFETY: a set of this function's, written before it is read.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// Lets the thread go on, also if the test fails.
 struct Held;
 
@@ -115,8 +125,11 @@ fn a_worker_that_runs_late_after_wakes_leaves_its_core() {
     let timer: Timer<u64> = Builder::new()
         .shards(1)
         .pinning(Pinning::Cores)
-        // SAFETY: asks for the calling thread.
-        .on_worker_start(move |_| tell.send(unsafe { libc::pthread_self() }).unwrap())
+        .on_worker_start(move |_| {
+            take_signals();
+            // SAFETY: asks for the calling thread.
+            tell.send(unsafe { libc::pthread_self() }).unwrap();
+        })
         .build_with(|_: Expired<u64>| ())
         .unwrap();
     timer.start().unwrap();
