@@ -1,16 +1,17 @@
 //! A process that forks with engines in it: the child gets their memory, and none of their threads.
 
 use crate::children::{forked, in_a_process_of_its_own};
-use crate::support::setup::{HOUR, recording, us, wait_until};
+use crate::support::setup::{HOUR, recording, secs, us, wait_until};
 use crate::{arm, one_shard};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Drive, EngineState, LocalTimer, RawKey, ScheduleErrorKind, SleepError, StartError, StopError,
-    Time, Timer, TurnError, WaitError,
+    Drive, EngineState, LocalTimer, RawKey, ScheduleErrorKind, Shutdown, Sleep, SleepError,
+    StartError, StopError, Time, Timer, TurnError, WaitError,
 };
 
 #[test]
@@ -232,4 +233,61 @@ fn a_driven_shard_does_not_go_along_with_a_fork() {
         timer.drive_shard(0).unwrap_err(),
         TurnError::Driven { shard: 0 }
     );
+}
+
+/// Its state is that of any engine which the parent has started.
+#[test]
+fn an_engine_that_ends_or_has_ended_is_forked_in_a_child() {
+    if in_a_process_of_its_own(an_engine_that_ends_or_has_ended_is_forked_in_a_child, &[]) {
+        return;
+    }
+    let modes = [
+        Shutdown::Drain { within: HOUR },
+        Shutdown::FireAll,
+        Shutdown::ReturnUnfired,
+    ];
+    for mode in modes {
+        let (timer, (tell, told)) = (one_shard().build().unwrap(), channel());
+        let go_on = Arc::new(Barrier::new(2));
+        let handler = Arc::clone(&go_on);
+        // It holds the shard up at its end.
+        timer
+            .run_after(Duration::ZERO, move || {
+                tell.send(()).unwrap();
+                handler.wait();
+            })
+            .unwrap();
+        told.recv_timeout(secs(60)).unwrap();
+        let mut sleep = timer.sleep(HOUR);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(sleep.poll_sleep(&mut cx).is_pending());
+        let is_forked = |sleep: &mut Sleep<SleepError>| {
+            let mut cx = Context::from_waker(Waker::noop());
+            let refused = timer.run_after(HOUR, || ()).unwrap_err();
+            let forked = ScheduleErrorKind::Start(StartError::Forked);
+            timer.state() == EngineState::Forked
+                && !timer.is_stopped()
+                && refused.kind() == &forked
+                && timer.start() == Err(StartError::Forked)
+                && matches!(timer.stop(), Err(StopError::Forked))
+                && timer.drive_shard(0).is_err()
+                && matches!(sleep.poll_sleep(&mut cx), Poll::Ready(Err(_)))
+                && {
+                    timer.wait_idle();
+                    true
+                }
+        };
+        let limit = Duration::ZERO;
+        assert!(matches!(
+            timer.shutdown(mode, limit),
+            Err(StopError::TimedOut { .. })
+        ));
+        assert_eq!(forked(|| is_forked(&mut sleep)), 0, "{mode:?} begins");
+        go_on.wait();
+        drop(sleep);
+        timer.stop().unwrap();
+        let mut late = timer.sleep(HOUR);
+        assert_eq!(forked(|| is_forked(&mut late)), 0, "{mode:?} is over");
+        assert_eq!(timer.state(), EngineState::Stopped);
+    }
 }

@@ -49,10 +49,10 @@ impl EngineStatus {
             2 => EnginePhase::Draining,
             3 => EnginePhase::Firing,
             4 => EnginePhase::Stopped,
-            // Or the word was written before a fork, which does not forget a stop.
+            // Or the word was written before a fork, which an engine without workers goes along with, stopped or not.
             // ORDERING: Relaxed: of a value that is about to stand in the word, or has before a fork.
             _ => {
-                if self.stopping.load(Ordering::Relaxed) {
+                if self.stopping.load(Ordering::Relaxed) && !self.is_forked() {
                     EnginePhase::Stopped
                 } else {
                     EnginePhase::Init
