@@ -162,7 +162,8 @@ impl Builder {
         self
     }
 
-    /// Sets the prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`.
+    /// Sets the prefix of the workers' thread names, followed by `-` and the shard. Default: `tickwheel`. Linux shows the
+    /// first 15 bytes of the whole.
     pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
         self.thread_name = prefix.into();
         self

@@ -16,7 +16,8 @@ const MOST_SHARDS: usize = 4;
 ///
 /// For libraries that need a timeout now and then: one engine for all of them in place of one each. A program that
 /// wants other settings calls [`Builder::build_global`] before; otherwise the engine has a shard per core, four at
-/// most, and workers that are not pinned. Its workers start with the first timer.
+/// most, and workers that are not pinned. Its workers start with the first timer, and have the cores of the process
+/// ([`Pinning`]) whichever thread schedules that.
 ///
 /// The engine lives as long as the process. `stop` ends it for the whole process, for good. Once it has started it
 /// is [`Forked`](crate::EngineState::Forked) for good in a forked child, which needs an engine of its own.
@@ -44,7 +45,7 @@ pub fn global() -> Result<&'static Timer, BuildError> {
     let builder = Builder::new().shards(shards).pinning(Pinning::Off);
     // Built in the first call, which must not wait for the kernel.
     let builder = builder.without_membarrier();
-    let timer = builder.thread_name("tickwheel-global").build()?;
+    let timer = builder.thread_name("tick-global").build()?;
     // Of several first calls one wins; the losers drop an engine that has not started.
     Ok(GLOBAL.get_or_init(|| timer))
 }

@@ -5,8 +5,8 @@
 //! those cores, each engine to the cores after those of the engine before it. A worker that is kept waiting all the
 //! same leaves its core ([`Starvation`]).
 //!
-//! Masks and quota are read when an engine is built; a worker pins itself once, first thing on its own thread. A
-//! failed pin is reported and the worker runs unpinned.
+//! Masks and quota are read when an engine is built. A worker first leaves the mask that it has inherited, then pins
+//! itself. A failed pin is reported and the worker runs unpinned.
 //!
 //! Room: `cores` (what the process may use).
 
@@ -24,8 +24,14 @@ use std::time::Duration;
 /// choice acts like [`Pinning::Off`]; a pin that fails is logged and shown in the statistics, never
 /// fatal.
 ///
-/// A thread inherits the mask of the one that starts it: threads that a *handler* starts share the worker's one core,
-/// unless they call [`unpin_current_thread`] or the engine is built with [`Pinning::Off`].
+/// On Linux each thread has a mask of its own, so the cores of the process are those that its main thread and the thread
+/// that builds have when an engine is built, this one or an earlier one. Build the first engine, or call
+/// [`global`](crate::global()), before these threads pin themselves. Workers begin with these cores, whichever thread
+/// starts them. A mask that is narrowed later from outside (`taskset -ap`) does not bind workers that start afterwards;
+/// a `cpuset` does.
+///
+/// A thread inherits the mask of the one that starts it: threads and processes that a *handler* starts share the
+/// worker's one core, unless the threads call [`unpin_current_thread`] or the engine is built with [`Pinning::Off`].
 ///
 /// ```
 /// use tickwheel::{Builder, Pinning};
@@ -41,10 +47,9 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Pinning {
     /// Each worker on a core of its own, as long as there are enough: engines of one process go on where the last
-    /// one ended. On Linux the cores are those of the process's affinity mask, and nothing is pinned in a container
-    /// whose CPU quota is less than those cores. A worker that its core keeps waiting, twice by more than half a
-    /// millisecond, may use all cores from then on, and says so in
-    /// [`ShardStats::pinning`](crate::ShardStats::pinning). That is noticed at the end of a sleep; not in a spin or in
+    /// one ended. On Linux nothing is pinned in a container whose CPU quota is less than the cores of the process, and
+    /// a worker that its core keeps waiting, twice by more than half a millisecond, may use all of these cores from
+    /// then on, and says so in [`ShardStats::pinning`](crate::ShardStats::pinning). That is noticed at the end of a sleep; not in a spin or in
     /// the middle of work.
     #[default]
     Cores,
@@ -52,7 +57,7 @@ pub enum Pinning {
     /// entries, with any quota; it stays there. The builder refuses an empty list and cores that the process may
     /// not use.
     List(Vec<usize>),
-    /// No pinning: the operating system moves workers as it likes.
+    /// No pinning: the operating system moves workers as it likes, on the cores of the process.
     Off,
 }
 
@@ -133,7 +138,7 @@ pub(crate) fn check_pinning(pinning: &Pinning, allowed: &[usize]) -> Result<(), 
     }
 }
 
-/// Lets the calling thread run on every core that the process may use; whether that worked.
+/// Lets the calling thread run on every core of the process, as [`Pinning`] has them; whether that worked.
 ///
 /// For threads that a handler starts: they inherit the worker's core. Works on Linux only; elsewhere it does nothing
 /// and answers false.

@@ -14,13 +14,16 @@ use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 /// Bits of a word of a [`CoreSet`].
-const WORD: usize = c_ulong::BITS as usize;
+const WORD: usize = usize::BITS as usize;
 
 /// Cores that a [`CoreSet`] can hold.
 pub(crate) const MOST_CORES: usize = 1024;
 
-/// A set of cores, one bit for each.
-pub(crate) type CoreSet = [c_ulong; MOST_CORES / WORD];
+/// Words of a [`CoreSet`].
+pub(crate) const CORE_WORDS: usize = MOST_CORES / WORD;
+
+/// A set of cores, one bit for each. A word has the size of the kernel's.
+pub(crate) type CoreSet = [usize; CORE_WORDS];
 
 /// Returns the cores on which a thread may run; the calling thread is 0. `None` if the system does not tell.
 pub(crate) fn affinity(thread: c_int) -> Option<CoreSet> {

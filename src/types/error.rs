@@ -60,11 +60,11 @@ pub enum BuildError {
     },
     /// `Pinning::List` without entries.
     EmptyCoreList,
-    /// `Pinning::List` names a core that this thread may not use.
+    /// `Pinning::List` names a core that this process may not use.
     UnknownCore {
         /// The core asked for.
         core: usize,
-        /// The cores that the building thread may use.
+        /// The cores that the process may use.
         allowed: Vec<usize>,
     },
     /// A thread name that the operating system cannot take.
@@ -113,7 +113,7 @@ error_texts! { BuildError, source = Self::behind;
     Self::EmptyCoreList =>
         "the pinning list names 0 cores; name at least 1, or use Pinning::Cores or Pinning::Off",
     Self::UnknownCore { core, allowed } =>
-        "the pinning list names core {core}, but this thread may use only {allowed:?}; choose \
+        "the pinning list names core {core}, but this process may use only {allowed:?}; choose \
          from these, widen the affinity mask, or use Pinning::Cores",
     Self::BadThreadName { name, at } =>
         "the thread name {name:?} holds a NUL at byte {at}; remove it from Builder::thread_name",

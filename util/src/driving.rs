@@ -141,7 +141,7 @@ pub(crate) fn shared() -> io::Result<&'static Timer> {
         .pinning(tickwheel::Pinning::Off);
     let builder = tickwheel::__internal::without_membarrier(builder);
     // An error says that there is one.
-    let built = builder.thread_name("tickwheel-global").build_global();
+    let built = builder.thread_name("tick-global").build_global();
     built
         .or_else(|_| tickwheel::global())
         .map_err(io::Error::other)

@@ -192,7 +192,7 @@ const APART: Duration = Duration::from_micros(1500);
 fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
     let builder = Builder::new().shards(1).pinning(Pinning::Off);
     // A task waits for this: it must not wait for the kernel.
-    let builder = without_membarrier(builder.thread_name("tickwheel-tokio"));
+    let builder = without_membarrier(builder.thread_name("tick-tokio"));
     #[cfg(feature = "test-util")]
     if let Some((timer, turning)) = pausable::build(builder.clone(), runtime) {
         return (timer, Some(turning));

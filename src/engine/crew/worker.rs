@@ -15,6 +15,8 @@ use std::time::Duration;
 pub(super) fn work<T: Send + 'static>(engine: Arc<EngineOwner<T>>, number: usize) {
     let (berth, hooks) = (&engine.berths[number], &engine.hooks);
     let standing = Arc::clone(&berth.standing);
+    // The thread that has started this one may be a pinned worker, or have pinned itself.
+    pinning::unpin_current_thread();
     // As in a turn, so that no other thread turns the shard before the hook has returned.
     let begun = berth.turn(|shard| {
         pin(shard);

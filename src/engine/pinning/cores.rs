@@ -1,12 +1,14 @@
 //! The limits of the process: cores by its affinity mask, processor time by its control group.
 //!
-//! The mask is the process's, not that of the thread which happens to build an engine: that may be a worker with one
-//! core. Linux keeps masks per thread; the process's is that of its main thread, and what the building thread has
-//! beyond that. The quota is that of the nearest limit on the way up the control groups, both versions.
+//! Linux keeps masks per thread, and a thread begins with that of the one that starts it. So the cores of the process are
+//! those that its main thread and the thread that builds had when an engine was built, this one or an earlier one: each of
+//! these threads may pin itself afterwards, and a handler that builds an engine runs on one core.
+//!
+//! The quota is that of the nearest limit on the way up the control groups, both versions.
 
 use crate::sync::process::{AtomicUsize, Ordering};
 #[cfg(target_os = "linux")]
-use crate::sync::system::{CoreSet, MOST_CORES, affinity, is_in, set_affinity};
+use crate::sync::system::{CORE_WORDS, CoreSet, MOST_CORES, affinity, is_in, set_affinity};
 use crate::types::error::MAX_SHARDS;
 use std::path::Path;
 
@@ -64,27 +66,42 @@ pub(super) fn take_turn(workers: usize) -> usize {
     NEXT.fetch_add(workers, Ordering::Relaxed)
 }
 
-/// The masks of the main thread and of the calling one.
+/// The cores that were the process's whenever an engine was built.
 #[cfg(target_os = "linux")]
-fn masks() -> [Option<CoreSet>; 2] {
-    [libc::pid_t::try_from(std::process::id()).unwrap_or(0), 0].map(affinity)
+static NOTED: [AtomicUsize; CORE_WORDS] = [const { AtomicUsize::new(0) }; CORE_WORDS];
+
+/// Notes the cores of the main thread and of the calling one; returns them with those that were noted before.
+#[cfg(target_os = "linux")]
+fn note_cores() -> CoreSet {
+    let main = libc::pid_t::try_from(std::process::id()).unwrap_or(0);
+    let [main, own] = [main, 0].map(|thread| affinity(thread).unwrap_or_default());
+    std::array::from_fn(|word| {
+        let present = main[word] | own[word];
+        // ORDERING: Relaxed: the bits say nothing of other memory.
+        NOTED[word].fetch_or(present, Ordering::Relaxed) | present
+    })
 }
 
-/// Returns the cores of the main thread and those of the calling one, in rising order.
+/// Returns the cores of the process, in rising order.
 #[cfg(target_os = "linux")]
 fn process_mask() -> Vec<usize> {
-    let masks = masks();
-    let is_allowed = |&core: &usize| masks.iter().flatten().any(|mask| is_in(mask, core));
-    let cores: Vec<usize> = (0..MOST_CORES).filter(is_allowed).collect();
+    let noted = note_cores();
+    let cores: Vec<usize> = (0..MOST_CORES)
+        .filter(|&core| is_in(&noted, core))
+        .collect();
     if cores.is_empty() { counted() } else { cores }
 }
 
-/// Lets the calling thread use what the process may use.
+/// Lets the calling thread use the cores of the process. Calls no allocator.
 #[cfg(target_os = "linux")]
 pub(super) fn widen_current_thread() -> bool {
-    // Without a list: a worker that leaves its core calls no allocator.
-    let [main, own] = masks().map(Option::unwrap_or_default);
-    set_affinity(&std::array::from_fn(|word| main[word] | own[word]))
+    // ORDERING: Relaxed: as in `note_cores`; an engine's build is before its threads.
+    let mut cores: CoreSet = std::array::from_fn(|word| NOTED[word].load(Ordering::Relaxed));
+    if cores == CoreSet::default() {
+        cores = note_cores();
+    }
+    // A thread without a mask of its own keeps to its control group's cores when these change.
+    affinity(0) == Some(cores) || set_affinity(&cores)
 }
 
 #[cfg(not(target_os = "linux"))]
