@@ -2,11 +2,12 @@
 
 use crate::support::setup::{Fired, HOUR, ms, one_shard, reflexive, secs, set_of, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Budget, BuildError, Builder, Clock, Expired, PinState, Pinning, Routing, Time, Timer,
+    Budget, BuildError, Builder, Clock, Expired, PinState, Pinning, Routing, Shutdown, Time, Timer,
     WeakTimer, executor_fn,
 };
 
@@ -193,6 +194,49 @@ mod masks {
         timer.wait_idle();
         assert_eq!(pinning().core(), None);
         timer.stop().unwrap();
+    }
+
+    /// Time that moves by hand and calls no hook: a worker that drains looks at it every few milliseconds.
+    #[derive(Default)]
+    struct Silent(AtomicU64);
+
+    impl Clock for Silent {
+        fn now(&self) -> Time {
+            Time::from_nanos(self.0.load(Ordering::SeqCst))
+        }
+
+        fn is_virtual(&self) -> bool {
+            true
+        }
+    }
+
+    /// How late a worker is in such time says nothing of its core.
+    #[test]
+    fn a_jump_of_virtual_time_leaves_a_worker_on_its_core() {
+        if !pins_threads() {
+            return;
+        }
+        const JUMPS: u32 = 8;
+        holds_once_in_thirty(|| {
+            let clock = Arc::new(Silent::default());
+            let builder = Builder::new().shards(1).clock(Arc::clone(&clock));
+            let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+            (1..=JUMPS).for_each(|n| _ = timer.schedule(HOUR * n, 0).unwrap());
+            let within = Duration::MAX;
+            let drain = || timer.shutdown(Shutdown::Drain { within }, Duration::MAX);
+            let jump = (HOUR + secs(1)).as_nanos() as u64;
+            std::thread::scope(|scope| {
+                let draining = scope.spawn(drain);
+                for fired in 1..=u64::from(JUMPS) {
+                    // It sleeps then.
+                    std::thread::sleep(ms(5));
+                    clock.0.fetch_add(jump, Ordering::SeqCst);
+                    wait_until("it has fired", || timer.stats().fired == fired);
+                }
+                assert_eq!(draining.join().unwrap().unwrap().len(), 0);
+            });
+            matches!(timer.stats().shards[0].pinning, PinState::Pinned(_))
+        });
     }
 
     /// Only a sleep shows that a core keeps its worker waiting.
