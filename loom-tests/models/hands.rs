@@ -328,6 +328,28 @@ fn stop_or_turn_that_panics() {
     });
 }
 
+/// A driver goes while a timer is set: a worker fires it, without another call that would wake one.
+#[test]
+fn release_or_schedule() {
+    explore(bounded(1, 1), || {
+        let fired = Gone::default();
+        let tells = Mutex::new(Some(Gone(Arc::clone(&fired.0))));
+        let timer = Builder::new()
+            .shards(1)
+            .pinning(Pinning::Off)
+            .clock(ManualClock::starting_at(Time::ZERO))
+            .build_with(move |_: Expired<u64>| drop(tells.lock().unwrap().take()))
+            .unwrap();
+        let shard = timer.drive_shard(0).unwrap();
+        timer.start().unwrap();
+        let releasing = spawn(move || drop(shard));
+        timer.schedule(Duration::ZERO, 1).unwrap();
+        releasing.join().unwrap();
+        fired.wait();
+        assert_eq!(timer.stop().unwrap().len(), 0);
+    });
+}
+
 /// A turn panics while another thread schedules: the timer is accepted, or its caller finds out why the shard has ended.
 #[test]
 fn schedule_or_turn_that_panics() {
