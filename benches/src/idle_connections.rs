@@ -156,12 +156,12 @@ fn runtime(way: Way) -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_io();
     match way {
-        Way::Tokio => _ = builder.enable_time(),
+        Way::Tokio | Way::Time | Way::TimeWithSlack => _ = builder.enable_time(),
         #[cfg(tokio_unstable)]
         Way::TokioAlternative => _ = builder.enable_time().enable_alt_timer(),
         #[cfg(feature = "kestrel")]
         Way::Kestrel => _ = builder.enable_time(),
-        Way::Workers | Way::Time | Way::TimeWithSlack => {}
+        Way::Workers => {}
     }
     builder.build().expect("a runtime")
 }

@@ -267,7 +267,7 @@ fn rearms<P: LocalPeer>(times: usize) {
 
 fn runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_io().build().expect("a runtime")
+    builder.enable_time().build().expect("a runtime")
 }
 
 /// Does an operation in a task of tokio, which yields to the runtime once per thousand.

@@ -223,10 +223,10 @@ fn runtime(way: Way, workers: usize) -> std::io::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers).enable_io();
     match way {
-        Way::Tokio => _ = builder.enable_time(),
+        Way::Tokio | Way::Time => _ = builder.enable_time(),
         #[cfg(tokio_unstable)]
         Way::TokioAlternative => _ = builder.enable_time().enable_alt_timer(),
-        Way::None | Way::Time | Way::Workers => {}
+        Way::None | Way::Workers => {}
     }
     builder.build()
 }

@@ -56,8 +56,5 @@ mod status;
 mod task_waker;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
 mod trim;
-// Of the companion crate, whose sources this crate's package does not have.
-#[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
-mod turn_request;
 #[cfg(not(crossbeam_loom))]
 mod world;

@@ -55,7 +55,6 @@ async fn serve(listener: TcpListener) {
 }
 
 pub(crate) fn main() -> io::Result<()> {
-    // On Linux `enable_io` is enough.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

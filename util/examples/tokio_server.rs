@@ -58,7 +58,6 @@ async fn client(server: SocketAddr) -> io::Result<(String, Duration)> {
 }
 
 pub(crate) fn main() -> io::Result<()> {
-    // On Linux the runtime needs no timer of its own: `enable_io` is enough.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

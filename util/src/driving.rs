@@ -2,105 +2,41 @@
 //!
 //! | room | what is inside |
 //! |---|---|
+//! | `alarmed` | [`Alarmed`]: a shard, and the [`Alarm`] for its next turn |
 //! | here | [`Driving`]: the task of an engine whose handlers are user code; it turns its shard itself |
 //! | `by_alarm` | the task of a runtime's own engine, which wakes tasks and does nothing else; its alarm turns the shard |
 
+mod alarmed;
 #[cfg(feature = "tokio")]
 pub(crate) mod by_alarm;
 #[cfg(test)]
 mod by_hand;
 
+pub(crate) use alarmed::Alarm;
+
+#[cfg(feature = "tokio")]
+use crate::quietly;
+use alarmed::Alarmed;
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-use tickwheel::{DrivenShard, Timer, TurnError};
-
-/// Wakes when a time is over, by the runtime's own means.
-pub(crate) trait Alarm: Sized + Send + Unpin + 'static {
-    /// Makes one, on the runtime of the calling thread.
-    fn new() -> io::Result<Self>;
-
-    /// Sets it to go off after `pause`, and not when it was set to before.
-    fn set(&mut self, pause: Duration) -> io::Result<()>;
-
-    /// Notes that it need not go off any more. By default it does once more, which costs a turn.
-    fn unset(&mut self) {}
-
-    /// Returns what has the shard turned soon, called by any thread that sets a timer before the others.
-    fn waker(&mut self, task: &Waker) -> Waker {
-        task.clone()
-    }
-
-    /// Returns whether it has gone off since it was set or last asked; wakes when it does.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
-}
-
-/// A shard and the alarm for its next turn.
-pub(crate) struct Alarmed<T: Send + 'static, A> {
-    shard: DrivenShard<T>,
-    alarm: A,
-}
-
-/// When a shard is turned that could not be turned inside of another one's handler, or whose task could not be woken.
-const SOON: Duration = Duration::from_millis(1);
-
-impl<T: Send + 'static, A: Alarm> Alarmed<T, A> {
-    /// Takes a shard from its worker.
-    fn take(timer: &Timer<T>, shard: usize) -> io::Result<Self> {
-        let alarm = A::new()?;
-        let shard = timer.drive_shard(shard).map_err(io::Error::other)?;
-        Ok(Self { shard, alarm })
-    }
-
-    /// Turns the shard and sets the alarm, which wakes `at_alarm`; returns whether another turn must follow at once.
-    ///
-    /// The alarm goes off when `apart` has passed, at the earliest. A timer that comes before the others wakes `task`.
-    ///
-    /// # Errors
-    ///
-    /// If this cannot turn the shard any more. Dropping it gives the shard to a worker.
-    fn turn(&mut self, at_alarm: &Waker, task: &Waker, apart: Duration) -> Result<bool, TurnError> {
-        let mut cx = Context::from_waker(at_alarm);
-        // Perhaps it has gone off. From here on it goes off for the time that is set below.
-        let _ = self.alarm.poll(&mut cx);
-        let pause = match self.shard.turn(&self.alarm.waker(task)) {
-            Ok(None) => {
-                self.alarm.unset();
-                return Ok(false);
-            }
-            Ok(Some(Duration::ZERO)) => return Ok(true),
-            Ok(Some(pause)) => pause.max(apart),
-            // A handler of another shard has the executor run this task. Not at once: the handler may run whatever is
-            // ready until nothing is.
-            Err(TurnError::InsideHandler) => SOON,
-            Err(error) => return Err(error),
-        };
-        // Where the system refuses to set its timer only a worker can wait.
-        let set = self.alarm.set(pause);
-        set.map_err(|_refused| TurnError::DrivenByWorkers)?;
-        Ok(self.alarm.poll(&mut cx).is_ready())
-    }
-
-    /// Sets the alarm for a shard whose task could not be woken: no producer calls a shard that has announced no sleep.
-    fn leave_to_alarm(&mut self, at_alarm: &Waker) {
-        let mut cx = Context::from_waker(at_alarm);
-        while self.alarm.set(SOON).is_ok() && self.alarm.poll(&mut cx).is_ready() {}
-    }
-}
+use std::task::{Context, Poll};
+use tickwheel::{Timer, TurnError};
 
 /// The task that turns a shard until its engine is stopped; then it is ready, and says why.
 ///
 /// Handlers run in the task, so they may do what a task may: block in place, for example. They could not where the alarm
 /// goes off, in the thread that waits for the runtime's events.
-pub(crate) struct Driving<T: Send + 'static, A: Alarm>(Option<Alarmed<T, A>>);
+pub(crate) struct Driving<T: Send + 'static, A: Alarm>(Alarmed<T, A>);
 
 impl<T: Send + 'static, A: Alarm> Driving<T, A> {
     /// Takes every shard of an engine, or none.
     pub(crate) fn all(timer: &Timer<T>) -> io::Result<Vec<Self>> {
-        let take = |shard| Ok(Self(Some(Alarmed::take(timer, shard)?)));
+        let take = |shard| {
+            let taken = Alarmed::take(timer, shard, A::new());
+            taken.map(Self).map_err(io::Error::other)
+        };
         (0..timer.shards()).map(take).collect()
     }
 }
@@ -109,28 +45,19 @@ impl<T: Send + 'static, A: Alarm> Future for Driving<T, A> {
     type Output = TurnError;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
-        let task = cx.waker();
-        let Some(shard) = &mut self.0 else {
-            return Poll::Ready(TurnError::DrivenByWorkers);
-        };
-        match shard.turn(task, task, Duration::ZERO) {
-            Ok(false) => Poll::Pending,
-            Ok(true) => {
-                // After the tasks that this turn has woken.
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.wake_by_ref())) {
-                    // The executor may not know that its task was woken.
-                    shard.leave_to_alarm(task);
-                    resume_unwind(panic);
-                }
-                Poll::Pending
-            }
-            Err(error) => {
-                if error == TurnError::DrivenByWorkers {
-                    self.0 = None;
-                }
-                Poll::Ready(error)
-            }
+        let (shard, task) = (&mut self.0, cx.waker());
+        match shard.turn(task, task) {
+            Ok(false) => return Poll::Pending,
+            Ok(true) => {}
+            Err(error) => return Poll::Ready(error),
         }
+        // After the tasks that this turn has woken.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.wake_by_ref())) {
+            // The executor may not know that its task was woken.
+            shard.leave_to_alarm(task);
+            resume_unwind(panic);
+        }
+        Poll::Pending
     }
 }
 
@@ -149,11 +76,12 @@ pub(crate) fn shared() -> io::Result<&'static Timer> {
 
 #[cfg(test)]
 mod tests {
-    use super::by_hand::{
-        ByHand, Wakes, engine, go_off, has_gone_off, moody, refuse_alarms, set_moods, take_set,
-    };
+    use super::alarmed::SOON;
+    use super::by_hand::{ByHand, Wakes, engine, go_off, has_gone_off, moody, set_moods, take_set};
     use super::*;
     use std::sync::{Arc, Mutex};
+    use std::task::Waker;
+    use std::time::Duration;
     use tickwheel::TimerTask;
 
     const MS: Duration = Duration::from_millis(1);
@@ -225,32 +153,6 @@ mod tests {
         clock.set(1);
         drop(task);
         assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(()));
-        timer.stop().unwrap();
-    }
-
-    #[test]
-    fn a_worker_takes_the_shard_whose_alarm_cannot_be_set() {
-        let (timer, clock) = engine(1);
-        let mut task = task_of(&timer);
-        let mut cx = Context::from_waker(Waker::noop());
-        let (tell, told) = std::sync::mpsc::channel();
-        let note = tell.clone();
-        timer.run_after(MS, move || note.send(1).unwrap()).unwrap();
-        assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
-        // The alarm was set before, and is refused from now on.
-        refuse_alarms();
-        timer
-            .run_after(2 * MS, move || tell.send(2).unwrap())
-            .unwrap();
-        clock.set(1);
-        for _ in 0..2 {
-            let polled = Pin::new(&mut task).poll(&mut cx);
-            assert_eq!(polled, Poll::Ready(TurnError::DrivenByWorkers));
-        }
-        clock.set(2);
-        for n in 1..=2 {
-            assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(n));
-        }
         timer.stop().unwrap();
     }
 

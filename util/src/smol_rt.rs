@@ -51,13 +51,12 @@ pub fn drive_shared() -> io::Result<Vec<impl Future<Output = TurnError> + Send +
 struct SmolAlarm(Reactor);
 
 impl Alarm for SmolAlarm {
-    fn new() -> io::Result<Self> {
-        Ok(Self(Reactor::never()))
+    fn new() -> Self {
+        Self(Reactor::never())
     }
 
-    fn set(&mut self, pause: Duration) -> io::Result<()> {
+    fn set(&mut self, pause: Duration) {
         self.0.set_after(pause);
-        Ok(())
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

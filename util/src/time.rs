@@ -16,10 +16,9 @@
 //!
 //! # Granularity, sharing, contention
 //!
-//! * No timer is early. In a runtime of tokio it ends at the first tick of 0.25 ms that is not before its deadline.
-//!   Timers that come due within 1.5 ms after others share one wake-up, so a timer is up to 1.75 ms late, tokio's own
-//!   up to 2; an interval of 1 ms ticks as often as it should, but not one by one. On the process's engine, ticks have
-//!   1 ms.
+//! * No timer is early. In a runtime of tokio a timer of tokio's wakes the engine, so a timer is as late as tokio's own:
+//!   by up to 2 ms, with a tick of 1/16 ms. Timers that come due in the same millisecond share a wake-up. On the
+//!   process's engine, ticks have 1 ms.
 //! * Timeouts of a second or more have a slack of a thousandth, at most 10 ms, so that they share more wake-ups; sleeps
 //!   and ticks have none.
 //! * Making, arming and dropping a sleep takes no lock, except for a thread's first one in another runtime than before.

@@ -8,13 +8,12 @@
 //! closures.
 //!
 //! * Any thread may schedule and cancel as before. A timer that comes before all others has the shard turned.
-//! * On Linux a `timerfd` does that, for which the runtime needs `enable_io`; elsewhere it needs `enable_time`. The
-//!   engine of a runtime without it has a worker, that is a thread. tokio tells by a panic only, which is caught, and
-//!   prints its message once per runtime. A program built with `panic = "abort"` ends there.
+//! * The runtime needs what tokio's own timers need, `enable_time`. Without it tokio's sleeps panic. Here that panic is
+//!   caught, once per runtime, and a worker turns the engine, that is a thread. The panic's hook runs, and a program
+//!   that is built with `panic = "abort"` ends, as with tokio's sleep.
 //! * While the runtime's threads are all busy, or a current-thread runtime is outside of `block_on`, timers wait, as
 //!   tokio's own do. They wait as well, and sockets too, while a task blocks the thread that waited for events before it,
-//!   unless another one has something to do. Except on Linux, a timer that a task sets before all others is late if that
-//!   task goes on to block its thread.
+//!   unless another one has something to do.
 //! * From its first sleep on a runtime has one task more, which ends with the runtime: `num_alive_tasks` of its metrics
 //!   counts that task, too.
 //! * A thread that has slept in a runtime keeps the memory of its engine until it sleeps in another one, or ends: the
@@ -23,16 +22,13 @@
 //! * When the runtime shuts down, or a task is aborted, the workers of an engine of yours take over. Nothing is lost.
 //! * When the runtime shuts down, sleeps of its own engine go on with the process's, which starts its threads for them.
 //!   A task that another thread of the runtime drops in a moment may be polled once more, and asks for one, too.
-//! * Where the system allows a `timerfd` and refuses to set it, at the start or later on, a worker takes over.
 
 mod alarm;
 #[cfg(feature = "test-util")]
 pub(crate) mod pausable;
-#[cfg(target_os = "linux")]
-mod request;
 
 use crate::driving::by_alarm::TurnedByAlarm;
-use crate::driving::{Driving, shared};
+use crate::driving::{Alarm, Driving, shared};
 use alarm::TokioAlarm;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -42,7 +38,7 @@ use std::io;
 use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tickwheel::__internal::without_membarrier;
 use tickwheel::{Builder, Pinning, Timer, TurnError};
@@ -52,18 +48,17 @@ use tokio::task::JoinHandle;
 /// Spawns a task for each shard of an engine, which turns it in place of its worker.
 ///
 /// Handlers run in the task and may do what a task may, `block_in_place` included. A task ends when the engine is
-/// stopped; aborting it gives the shard back to a worker. If the system refuses to set the task's timer, a worker takes
-/// the shard, and the task ends with [`TurnError::DrivenByWorkers`](TurnError). The call waits for the handler that a worker runs,
-/// so that handler must not wait for the calling task.
+/// stopped; aborting it gives the shard back to a worker. The call waits for the handler that a worker runs, so that
+/// handler must not wait for the calling task.
 ///
 /// # Errors
 ///
-/// If the calling thread is outside of a runtime, if another runtime drives a shard, if the engine is stopped, if the
-/// call comes from one of its handlers, or if the system refuses a timer. Then no shard is driven.
+/// If the calling thread is outside of a runtime, if another runtime drives a shard, if the engine is stopped, or if the
+/// call comes from one of its handlers. Then no shard is driven.
 ///
 /// # Panics
 ///
-/// If the runtime was built without the driver that the [module](self) names.
+/// If the runtime was built without `enable_time`.
 pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<TurnError>>> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;
     let driving = Driving::<T, TokioAlarm>::all(timer)?;
@@ -181,31 +176,29 @@ fn has_ended(runtime: &Handle) -> bool {
 /// Turns an engine until that is stopped.
 type Turning = Box<dyn Future<Output = TurnError> + Send + Unpin>;
 
-/// The ticks of a runtime's engine: a timer that has no other one near is no later.
-const TICK: Duration = Duration::from_micros(250);
+/// The ticks of a runtime's engine. tokio's timers have 1 ms, and this engine's come with the next one of those.
+const TICK: Duration = Duration::from_nanos(62_500);
 
-/// The least time from a turn of a runtime's engine to the alarm. A wake-up costs more than the tasks that it wakes, and
-/// tokio's own timers are up to 2 ms late.
-const APART: Duration = Duration::from_micros(1500);
-
-/// Builds an engine for a runtime, and what turns it.
+/// Builds an engine for a runtime, and what turns it; `None` if the runtime has no timers, so that a worker turns it.
 fn build(runtime: &Handle) -> (Timer, Option<Turning>) {
     let builder = Builder::new().shards(1).pinning(Pinning::Off);
     // A task waits for this: it must not wait for the kernel.
     let builder = without_membarrier(builder.thread_name("tick-tokio"));
+    // tokio's own sleeps panic there as well.
+    let Ok(alarm) = catch_unwind(TokioAlarm::new) else {
+        return (builder.build().expect("the defaults are in range"), None);
+    };
     #[cfg(feature = "test-util")]
-    if let Some((timer, turning)) = pausable::build(builder.clone(), runtime) {
+    if pausable::is_pausable(runtime) {
+        let (timer, turning) = pausable::build(builder, runtime, alarm);
         return (timer, Some(turning));
     }
     let _ = runtime;
-    let finely = builder.clone().tick(TICK).build();
-    let timer = finely.expect("these settings are in range");
+    let timer = builder.tick(TICK).build();
+    let timer = timer.expect("the tick is in range");
     // Before another thread sees the engine, which would start its worker.
-    match catch_unwind(|| TurnedByAlarm::<TokioAlarm>::new(&timer, APART)) {
-        Ok(Ok(turning)) => (timer, Some(Box::new(turning))),
-        // A worker sleeps from tick to tick.
-        Ok(Err(_)) | Err(_) => (builder.build().expect("as above"), None),
-    }
+    let turning = TurnedByAlarm::new(&timer, alarm).expect("a new engine has its shard");
+    (timer, Some(Box::new(turning)))
 }
 
 fn engines() -> MutexGuard<'static, HashMap<Id, Timer>> {
@@ -216,7 +209,7 @@ fn engines() -> MutexGuard<'static, HashMap<Id, Timer>> {
 struct RuntimesTask {
     id: Id,
     timer: Timer,
-    /// Missing where the runtime has no driver for the alarm, or the system refuses it: then a worker turns the engine.
+    /// Missing where a worker turns the engine.
     turning: Option<Turning>,
 }
 
@@ -224,16 +217,10 @@ impl Future for RuntimesTask {
     type Output = TurnError;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnError> {
-        let Some(turning) = &mut self.turning else {
-            return Poll::Pending;
-        };
-        let ended = ready!(Pin::new(turning).poll(cx));
-        if ended != TurnError::DrivenByWorkers {
-            return Poll::Ready(ended);
+        match &mut self.turning {
+            Some(turning) => Pin::new(turning).poll(cx),
+            None => Poll::Pending,
         }
-        // The system refuses to set the alarm, and a worker has taken the shard.
-        self.turning = None;
-        Poll::Pending
     }
 }
 
@@ -247,5 +234,87 @@ impl Drop for RuntimesTask {
         drop(latest);
         // Before its shard goes to a worker. Its sleeps go on elsewhere, or their tasks end as well.
         crate::quietly(|| drop(self.timer.stop()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Wake, Waker};
+    use tickwheel::Drive;
+    use tokio::runtime::{Builder as Tokio, Runtime};
+
+    fn runtimes() -> [Runtime; 2] {
+        let (mut one, mut two) = (Tokio::new_current_thread(), Tokio::new_multi_thread());
+        two.worker_threads(1);
+        [one, two]
+            .each_mut()
+            .map(|builder| builder.enable_time().build().unwrap())
+    }
+
+    fn has_engine() -> bool {
+        with_engine(|_| ()).is_some()
+    }
+
+    #[test]
+    fn a_runtime_that_has_ended_has_no_engine() {
+        for has_slept in [false, true] {
+            for runtime in runtimes() {
+                if has_slept {
+                    runtime.block_on(async { assert!(has_engine()) });
+                }
+                let handle = runtime.handle().clone();
+                drop(runtime);
+                let _inside = handle.enter();
+                for _ in 0..3 {
+                    assert!(!has_engine(), "{:?}", handle.runtime_flavor());
+                }
+            }
+        }
+    }
+
+    /// As where a record of the log, which somebody's code takes, drops one.
+    #[test]
+    fn a_runtime_may_end_while_a_thread_looks_up_the_engine_of_another() {
+        for ends in runtimes() {
+            let [runtime, _] = runtimes();
+            let engine = ends.block_on(async { with_engine(Timer::clone).unwrap() });
+            let id = ends.handle().id();
+            let _inside = runtime.enter();
+            assert!(has_engine());
+            with_engine(|_| drop(ends)).unwrap();
+            assert!(!engines().contains_key(&id) && engine.is_stopped());
+            assert!(has_engine());
+        }
+    }
+
+    /// Notes whether a sleep finds the engine of its thread's runtime when it is woken.
+    struct Sleeps(AtomicBool);
+
+    impl Wake for Sleeps {
+        fn wake(self: Arc<Self>) {
+            self.0.store(has_engine(), Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_task_that_the_end_of_an_engine_wakes_may_sleep() {
+        let [ended, runtime] = runtimes();
+        let timer: Timer = Builder::new().drive(Drive::Manual).build().unwrap();
+        let sleeps = Arc::new(Sleeps(AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&sleeps));
+        let mut sleep = timer.sleep(Duration::from_secs(3600));
+        let polled = sleep.poll_sleep(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        // This thread has the last use of it.
+        LATEST.set(Some((ended.handle().id(), Some(timer))));
+        let _inside = runtime.enter();
+        assert!(has_engine());
+        assert!(
+            sleeps.0.load(Ordering::SeqCst),
+            "it found the thread's memory in use"
+        );
     }
 }

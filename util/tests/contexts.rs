@@ -161,7 +161,7 @@ fn what_is_made_before_its_runtime_is_entered_is_on_the_runtimes_engine() {
                     runtime.block_on(wait);
                     assert!(start.elapsed() >= 4 * MS, "{kind}");
                     assert_eq!(
-                        threads_named("tickwheel"),
+                        threads_named("tick"),
                         0,
                         "{kind} has an engine of its own"
                     );
@@ -177,7 +177,7 @@ fn a_forked_child_waits_by_its_runtime() {
     in_child("a_forked_child_waits_by_its_runtime", || {
         // On a busy machine a short one may be over when it is first polled, and needs no engine.
         smol::block_on(sleep(100 * MS));
-        assert!(threads_named("tickwheel") > 0, "the process's engine runs");
+        assert!(threads_named("tick") > 0, "the process's engine runs");
         // SAFETY: the child uses what it makes itself, and ends without running destructors of the parent's.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -234,7 +234,7 @@ fn a_runtime_that_has_ended_gets_no_engine() {
         let held: Vec<_> = (0..2000).map(hold).collect();
         let kept = resident().saturating_sub(before);
         assert!(kept < 16 << 20, "{} KiB for {}", kept / 1024, held.len());
-        assert_eq!(threads_named("tickwheel-tokio"), 0);
+        assert_eq!(threads_named("tick-tokio"), 0);
         drop((first, held));
     });
 }

@@ -1,12 +1,15 @@
 //! [`TurnedByAlarm`]: the task of a runtime's own engine.
 
-use super::{Alarm, Alarmed};
+use super::alarmed::{Alarm, Alarmed};
+use super::quietly;
+#[cfg(tickwheel_loom)]
+use crate::sync::lock::{Mutex, MutexGuard};
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(tickwheel_loom))]
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 use tickwheel::{Timer, TimerTask, TurnError};
 
 /// The task that has a shard turned until its engine is stopped; then it is ready, and says why.
@@ -19,11 +22,7 @@ use tickwheel::{Timer, TimerTask, TurnError};
 pub(crate) struct TurnedByAlarm<A: Alarm>(Arc<Turner<A>>);
 
 /// What the alarm wakes.
-struct Turner<A: Alarm> {
-    /// The alarm goes off no sooner after a turn.
-    apart: Duration,
-    turns: Mutex<Turns<A>>,
-}
+struct Turner<A: Alarm>(Mutex<Turns<A>>);
 
 struct Turns<A> {
     /// Wakes the task.
@@ -44,21 +43,18 @@ enum TurnsStage<A> {
 
 impl<A: Alarm> TurnedByAlarm<A> {
     /// Takes the shard of an engine that has only one.
-    ///
-    /// Timers that come due one after the other share a turn: after each turn the alarm goes off when `apart` has passed,
-    /// at the earliest. What is due in a turn is fired by it, so a timer is late by no more than that.
-    pub(crate) fn new(timer: &Timer, apart: Duration) -> io::Result<Self> {
-        let turns = Mutex::new(Turns {
+    pub(crate) fn new(timer: &Timer, alarm: A) -> Result<Self, TurnError> {
+        let turns = Turns {
             task: Waker::noop().clone(),
-            stage: TurnsStage::Idle(Alarmed::take(timer, 0)?),
-        });
-        Ok(Self(Arc::new(Turner { apart, turns })))
+            stage: TurnsStage::Idle(Alarmed::take(timer, 0, alarm)?),
+        };
+        Ok(Self(Arc::new(Turner(Mutex::new(turns)))))
     }
 }
 
 impl<A: Alarm> Turner<A> {
     fn lock(&self) -> MutexGuard<'_, Turns<A>> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets what a turn wakes.
@@ -89,7 +85,7 @@ impl<A: Alarm> Turner<A> {
         let task = turns.task.clone();
         drop(turns);
 
-        let turned = shard.turn(&Waker::from(Arc::clone(self)), &task, self.apart);
+        let turned = shard.turn(&Waker::from(Arc::clone(self)), &task);
         drop(task);
 
         let mut turns = self.lock();
@@ -125,7 +121,7 @@ impl<A: Alarm> Turner<A> {
 impl<A: Alarm> Wake for Turner<A> {
     fn wake(self: Arc<Self>) {
         // A panic must not end the thread that waits for the runtime's events. The shard has gone to a worker then.
-        crate::quietly(|| self.turn());
+        quietly(|| self.turn());
     }
 }
 
@@ -148,14 +144,15 @@ impl<A: Alarm> Drop for TurnedByAlarm<A> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::super::by_hand::{
-        ByHand, Wakes, engine, go_off, has_gone_off, moody, refuse_alarms, set_moods, take_set,
+        ByHand, Wakes, engine, go_off, has_gone_off, moody, set_moods, take_set,
     };
     use super::*;
     use std::sync::mpsc;
     use std::thread::{self, ThreadId};
+    use std::time::Duration;
 
     const MS: Duration = Duration::from_millis(1);
     const MINUTE: Duration = Duration::from_secs(60);
@@ -180,18 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_turns_the_shard_without_its_task_and_no_sooner_than_turns_are_apart() {
+    fn an_alarm_turns_the_shard_without_its_task() {
         let (timer, clock) = engine(1);
-        let mut task = Task::new(&timer, 20 * MS).unwrap();
+        let mut task = Task::new(&timer, ByHand).unwrap();
         let (waker, wakes) = counting();
         let told = tells_thread(&timer);
         assert!(poll(&mut task, &waker).is_pending());
-        assert_eq!(
-            take_set(),
-            [20 * MS],
-            "as long as the timer waits, and longer"
-        );
-        clock.set(20);
+        assert_eq!(take_set(), [MS]);
+        clock.set(1);
         go_off();
         assert_eq!(told.try_recv(), Ok(thread::current().id()));
         assert_eq!(wakes.count(), 0);
@@ -201,7 +194,7 @@ mod tests {
     #[test]
     fn a_call_during_a_turn_has_the_task_turn_once_more() {
         let (timer, clock) = engine(1);
-        let mut task = Task::new(&timer, Duration::ZERO).unwrap();
+        let mut task = Task::new(&timer, ByHand).unwrap();
         let (waker, wakes) = counting();
         for turns in 1..4 {
             let call_twice = || (go_off(), go_off());
@@ -228,7 +221,7 @@ mod tests {
         ];
         for more in more {
             let (timer, clock) = engine(1);
-            let mut task = Task::new(&timer, Duration::ZERO).unwrap();
+            let mut task = Task::new(&timer, ByHand).unwrap();
             let (waker, wakes) = counting();
             let (again, later) = (timer.clone(), 5 * MS);
             timer.run_after(MS, move || more(again)).unwrap();
@@ -247,7 +240,7 @@ mod tests {
     #[test]
     fn a_task_that_is_dropped_leaves_its_shard_to_a_worker() {
         let (timer, clock) = engine(1);
-        let mut task = Task::new(&timer, Duration::ZERO).unwrap();
+        let mut task = Task::new(&timer, ByHand).unwrap();
         let told = tells_thread(&timer);
         assert!(poll(&mut task, Waker::noop()).is_pending());
         clock.set(1);
@@ -265,7 +258,7 @@ mod tests {
         let dropped = Arc::clone(&task);
         let end = move || drop::<Option<Task>>(dropped.lock().unwrap().take());
         timer.run_after(MS, end).unwrap();
-        let mut driving = Task::new(&timer, Duration::ZERO).unwrap();
+        let mut driving = Task::new(&timer, ByHand).unwrap();
         assert!(poll(&mut driving, Waker::noop()).is_pending());
         *task.lock().unwrap() = Some(driving);
         clock.set(1);
@@ -280,32 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_takes_the_shard_whose_alarm_cannot_be_set() {
-        let (timer, clock) = engine(1);
-        let mut task = Task::new(&timer, Duration::ZERO).unwrap();
-        let (waker, wakes) = counting();
-        timer.run_after(MS, || ()).unwrap();
-        assert!(poll(&mut task, &waker).is_pending());
-        refuse_alarms();
-        let told = tells_thread(&timer);
-        timer.run_after(2 * MS, || ()).unwrap();
-        clock.set(1);
-        go_off();
-        assert_eq!(told.try_recv(), Ok(thread::current().id()));
-        assert_eq!(wakes.count(), 1, "the task hears of it");
-        let polled = poll(&mut task, &waker);
-        assert_eq!(polled, Poll::Ready(TurnError::DrivenByWorkers));
-        let told = tells_thread(&timer);
-        clock.set(2);
-        let worker = told.recv_timeout(MINUTE).expect("no worker has it");
-        assert_ne!(worker, thread::current().id());
-        timer.stop().unwrap();
-    }
-
-    #[test]
     fn the_task_of_a_stopped_engine_hears_of_it_by_the_alarm() {
         let (timer, _) = engine(1);
-        let mut task = Task::new(&timer, Duration::ZERO).unwrap();
+        let mut task = Task::new(&timer, ByHand).unwrap();
         let (waker, wakes) = counting();
         assert!(poll(&mut task, &waker).is_pending());
         timer.stop().unwrap();
@@ -320,7 +290,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
             let (timer, _) = engine(1);
-            let mut task = Task::new(&timer, Duration::ZERO).unwrap();
+            let mut task = Task::new(&timer, ByHand).unwrap();
             for waker in [moody(), Waker::noop().clone()] {
                 set_moods(|| (), go_off);
                 assert!(poll(&mut task, &waker).is_pending());
@@ -333,7 +303,7 @@ mod tests {
     #[test]
     fn a_task_that_moves_during_a_turn_is_woken_where_it_is() {
         let (timer, clock) = engine(1);
-        let task = Task::new(&timer, Duration::ZERO).unwrap();
+        let task = Task::new(&timer, ByHand).unwrap();
         let task = Arc::new(Mutex::new(task));
         let [(before, wakes_before), (after, wakes_after)] = [(); 2].map(|()| counting());
         let (moved, there) = (Arc::clone(&task), after);

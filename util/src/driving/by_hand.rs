@@ -2,7 +2,6 @@
 
 use super::Alarm;
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,24 +57,18 @@ thread_local! {
     static DROPS: Cell<fn()> = const { Cell::new(|| ()) };
     /// The alarm has gone off, and was not asked since.
     static GONE_OFF: Cell<bool> = const { Cell::new(false) };
-    /// The system refuses to set the alarm.
-    static REFUSED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// An alarm that goes off when the test says so.
 pub(super) struct ByHand;
 
 impl Alarm for ByHand {
-    fn new() -> io::Result<Self> {
-        Ok(Self)
+    fn new() -> Self {
+        Self
     }
 
-    fn set(&mut self, pause: Duration) -> io::Result<()> {
-        if REFUSED.get() {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
+    fn set(&mut self, pause: Duration) {
         SET.with_borrow_mut(|set| set.push(pause));
-        Ok(())
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -100,10 +93,6 @@ pub(super) fn has_gone_off() {
 /// Returns what the alarm was set to since this was called last.
 pub(super) fn take_set() -> Vec<Duration> {
     SET.take()
-}
-
-pub(super) fn refuse_alarms() {
-    REFUSED.set(true);
 }
 
 /// A waker that does what the thread has set.

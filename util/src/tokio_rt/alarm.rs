@@ -1,165 +1,39 @@
-//! What wakes when a time is over, by the means of a tokio runtime.
+//! What wakes when a time is over: a timer of tokio's.
 
+use super::let_others_take_the_latest;
 use crate::driving::Alarm;
-use std::io;
-#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-#[cfg(target_os = "linux")]
-use {
-    super::request::TurnRequest,
-    std::os::fd::{AsRawFd, OwnedFd, RawFd},
-    std::sync::Arc,
-    std::task::{Wake, Waker},
-    tokio::io::{Interest, unix::AsyncFd},
-    tokio::runtime::{Handle, RuntimeFlavor},
-};
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Goes off by a timer of the kernel.
-#[cfg(target_os = "linux")]
+/// Goes off by a timer of tokio's.
 pub(super) struct TokioAlarm {
-    timer: AsyncFd<Arc<TimerFd>>,
-    /// Has the timer go off, where the runtime has several threads.
+    /// Missing while it is not set.
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// The runtime, if it has several threads.
+    several: Option<Id>,
+    /// Wakes the turning task early there.
     early: Option<Arc<Early>>,
 }
 
-/// A timer of the kernel, and what is asked of it before its time.
-#[cfg(target_os = "linux")]
-struct TimerFd {
-    fd: OwnedFd,
-    request: TurnRequest,
-}
-
-#[cfg(target_os = "linux")]
-impl TimerFd {
-    fn new() -> io::Result<Self> {
-        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
-
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = Self {
-            fd: timerfd_create(TimerfdClockId::Monotonic, flags)?,
-            request: TurnRequest::default(),
-        };
-        // A system that lets it be made may refuse to set it.
-        timer.set(Duration::MAX)?;
-        Ok(timer)
-    }
-
-    fn set(&self, pause: Duration) -> io::Result<()> {
-        use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
-
-        // Zero would switch it off; a turn that is too early is followed by another one.
-        let pause = pause.clamp(Duration::from_nanos(1), Duration::from_secs(1 << 30));
-        let it_interval = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let it_value = Timespec::try_from(pause).map_err(io::Error::other)?;
-        let (flags, spec) = (
-            TimerfdTimerFlags::empty(),
-            Itimerspec {
-                it_interval,
-                it_value,
-            },
-        );
-        timerfd_settime(&self.fd, flags, &spec)?;
-        Ok(())
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl AsRawFd for TimerFd {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
-
-/// A waker that has the timer go off: whichever thread polls the runtime's driver then has the shard turned.
-///
-/// If the turning task were woken by another task, it would be next on that task's thread, where no other thread takes it
-/// away, however long that task goes on.
-#[cfg(target_os = "linux")]
-struct Early {
-    timer: Arc<TimerFd>,
-    /// Of the turning task, which gives the shard to a worker where the timer cannot be set.
-    task: Waker,
-}
-
-#[cfg(target_os = "linux")]
-impl Wake for Early {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let timer = &self.timer;
-        if timer.request.make(|| timer.set(Duration::ZERO)).is_err() {
-            self.task.wake_by_ref();
-        }
-    }
-}
-
-#[cfg(target_os = "linux")]
 impl Alarm for TokioAlarm {
-    #[allow(
-        deprecated,
-        reason = "its successor is unsafe, and missing before tokio 1.54"
-    )]
-    fn new() -> io::Result<Self> {
-        let timer = Arc::new(TimerFd::new()?);
-        let has_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        let early = (!has_one_thread).then(|| {
-            let (timer, task) = (Arc::clone(&timer), Waker::noop().clone());
-            Arc::new(Early { timer, task })
-        });
-        let timer = AsyncFd::with_interest(timer, Interest::READABLE)?;
-        Ok(Self { timer, early })
-    }
-
-    fn set(&mut self, pause: Duration) -> io::Result<()> {
-        self.timer.get_ref().set(pause)
-    }
-
-    fn waker(&mut self, task: &Waker) -> Waker {
-        let Some(early) = &mut self.early else {
-            return task.clone();
-        };
-        if !early.task.will_wake(task) {
-            let (timer, task) = (Arc::clone(&early.timer), task.clone());
-            *early = Arc::new(Early { timer, task });
+    /// # Panics
+    ///
+    /// If the runtime was built without `enable_time`.
+    fn new() -> Self {
+        let runtime = Handle::current();
+        let has_several = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
+        Self {
+            sleep: Some(Box::pin(sleep(Duration::ZERO))),
+            several: has_several.then(|| runtime.id()),
+            early: None,
         }
-        Waker::from(Arc::clone(early))
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // It is not read: setting it makes it unreadable, and the next time that it goes off is a new edge.
-        let mut gone_off = Poll::Pending;
-        while let Poll::Ready(Ok(mut ready)) = self.timer.poll_read_ready(cx) {
-            ready.clear_ready();
-            gone_off = Poll::Ready(());
-        }
-        if self.timer.get_ref().request.take() {
-            gone_off = Poll::Ready(());
-        }
-        gone_off
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) type TokioAlarm = SleepAlarm;
-
-/// Goes off by a timer of tokio's; `None` while it is not set.
-#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
-pub(super) struct SleepAlarm(Option<Pin<Box<tokio::time::Sleep>>>);
-
-#[cfg(any(not(target_os = "linux"), feature = "test-util"))]
-impl Alarm for SleepAlarm {
-    fn new() -> io::Result<Self> {
-        Ok(Self(Some(Box::pin(tokio::time::sleep(Duration::ZERO)))))
-    }
-
-    fn set(&mut self, pause: Duration) -> io::Result<()> {
+    fn set(&mut self, pause: Duration) {
         // Time that stands moves by whole milliseconds, one more than asked for unless it is asked for a little less.
         // If it does not stand, the alarm may go off too early, and is set once more.
         #[cfg(feature = "test-util")]
@@ -167,26 +41,61 @@ impl Alarm for SleepAlarm {
             Ok(millis) => Duration::from_millis(millis.saturating_sub(1)) + Duration::from_nanos(1),
             Err(_) => pause,
         };
-        let now = tokio::time::Instant::now();
-        let until = now
-            .checked_add(pause)
-            .unwrap_or(now + Duration::from_secs(1 << 30));
-        match &mut self.0 {
+        let now = Instant::now();
+        let until = now.checked_add(pause);
+        let until = until.unwrap_or(now + Duration::from_secs(1 << 30));
+        match &mut self.sleep {
             Some(sleep) => sleep.as_mut().reset(until),
-            unset => *unset = Some(Box::pin(tokio::time::sleep_until(until))),
+            unset => *unset = Some(Box::pin(sleep_until(until))),
         }
-        Ok(())
     }
 
     fn unset(&mut self) {
         // Time that stands would jump to its deadline.
-        self.0 = None;
+        self.sleep = None;
+    }
+
+    fn waker(&mut self, task: &Waker) -> Waker {
+        let Some(runtime) = self.several else {
+            return task.clone();
+        };
+        let is_for_task = |early: &&Arc<Early>| early.task.will_wake(task);
+        let early = match self.early.as_ref().filter(is_for_task) {
+            Some(early) => Arc::clone(early),
+            None => {
+                let task = task.clone();
+                Arc::clone(self.early.insert(Arc::new(Early { task, runtime })))
+            }
+        };
+        Waker::from(early)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.0 {
+        match &mut self.sleep {
             Some(sleep) => sleep.as_mut().poll(cx),
             None => Poll::Pending,
+        }
+    }
+}
+
+/// Wakes the turning task of a runtime that has several threads, and lets any of them begin with it.
+///
+/// The thread of a task that sets a timer would keep the turning task to itself, however long that task goes on.
+struct Early {
+    task: Waker,
+    runtime: Id,
+}
+
+impl Wake for Early {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.task.wake_by_ref();
+        match Handle::try_current() {
+            Ok(runtime) if runtime.id() == self.runtime => let_others_take_the_latest(&runtime),
+            _ => {}
         }
     }
 }

@@ -4,12 +4,11 @@
 //! So the task that turns the engine waits by a timer of tokio's, and the engine's time moves when tokio's does.
 
 use super::Turning;
-use super::alarm::SleepAlarm;
+use super::alarm::TokioAlarm;
 use crate::driving::by_alarm::TurnedByAlarm;
 use crate::time::scale::Scale;
 use std::collections::HashMap;
 use std::future::Future;
-use std::panic::catch_unwind;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -64,7 +63,7 @@ impl Clock for TokioClock {
 
 /// Turns the engine of a runtime.
 struct Turns {
-    turning: TurnedByAlarm<SleepAlarm>,
+    turning: TurnedByAlarm<TokioAlarm>,
     clock: TokioClock,
 }
 
@@ -86,21 +85,16 @@ impl Drop for Turns {
     }
 }
 
-/// Builds an engine for the runtime that the thread is in; `None` if its time cannot stand.
-pub(super) fn build(builder: Builder, runtime: &Handle) -> Option<(Timer, Turning)> {
-    if !is_pausable(runtime) {
-        return None;
-    }
+/// Builds an engine for the runtime that the thread is in, whose time can stand, and what turns it.
+pub(super) fn build(builder: Builder, runtime: &Handle, alarm: TokioAlarm) -> (Timer, Turning) {
     let clock = TokioClock::of(runtime.clone());
     // By hand, because `advance` turns it, too.
     let builder = builder.tick(TICK).drive(Drive::Manual).clock(clock.clone());
-    let builder = in_test_time(builder);
-    let timer = builder.build().expect("these settings are in range");
-    // tokio tells by a panic only that the runtime was built without `enable_time`.
-    let turning = catch_unwind(|| TurnedByAlarm::new(&timer, Duration::ZERO));
-    let turning = turning.ok()?.ok()?;
+    let timer = in_test_time(builder).build();
+    let timer = timer.expect("these settings are in range");
+    let turning = TurnedByAlarm::new(&timer, alarm).expect("a new engine has its shard");
     scales().insert(runtime.id(), clock.scale);
-    Some((timer, Box::new(Turns { turning, clock })))
+    (timer, Box::new(Turns { turning, clock }))
 }
 
 /// The scales of the runtimes whose time can stand and that have an engine.
@@ -131,7 +125,7 @@ pub(crate) fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
 
-fn is_pausable(runtime: &Handle) -> bool {
+pub(super) fn is_pausable(runtime: &Handle) -> bool {
     runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 

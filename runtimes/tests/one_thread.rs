@@ -1,5 +1,5 @@
-//! `tickwheel_util::time` on a runtime of tokio with one thread, by its `timerfd`. With the feature `test-util`, which
-//! the tests of `tickwheel-util` have, such a runtime waits by a timer of tokio's instead.
+//! `tickwheel_util::time` on a runtime of tokio with one thread, on the machine's clock. With the feature `test-util`,
+//! which the tests of `tickwheel-util` have, such a runtime has tokio's clock.
 #![cfg(target_os = "linux")]
 
 use std::future::pending;
@@ -16,13 +16,14 @@ fn has_worker() -> bool {
         // A thread may have ended meanwhile.
         std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default()
     };
-    threads.map(name).any(|name| name.starts_with("tickwheel"))
+    threads.map(name).any(|name| name.starts_with("tick"))
 }
 
 #[test]
 fn a_runtime_of_one_thread_turns_its_engine_without_a_worker() {
-    // Without `enable_time`: no timer of tokio's helps.
-    let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+    // Even a panic that is caught would end the process.
+    std::panic::set_hook(Box::new(|_| std::process::exit(3)));
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let tasks = (0..200).map(|n| {
             tokio::spawn(async move {
