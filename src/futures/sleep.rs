@@ -64,7 +64,11 @@ pub struct Sleep<E = Infallible> {
 /// Sleeps for a while, or until a point in time ([`When`]), on the process's shared engine; see [`Sleep`].
 ///
 /// It ends at most a tick after its time, if its worker has nothing else to do. One that may end later can share its
-/// wake-up with others: [`When::with_slack`].
+/// wake-up with others: [`When::with_slack`]. The shared engine's ticks have 1 ms, and its first timer starts its
+/// worker threads, up to four, unless the program has built it otherwise.
+///
+/// A sleep of zero is ready at its first poll. So a loop that only sleeps for zero never waits: it takes a whole core,
+/// and all other tasks' time where the executor does not yield by itself. Yield by the executor's own means there.
 ///
 /// ```
 /// use std::time::Duration;

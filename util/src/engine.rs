@@ -4,6 +4,7 @@ use crate::time::Instant;
 #[cfg(feature = "test-util")]
 use crate::time::scale::Scale;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tickwheel::{SleepError, Time, Timer, When};
 
 /// The engine of a layer or an adapter.
@@ -46,11 +47,7 @@ impl Engine {
 
     /// Limits how long a future takes.
     #[cfg(feature = "tower")]
-    pub(crate) fn timeout<F: Future>(
-        &self,
-        limit: std::time::Duration,
-        future: F,
-    ) -> EngineTimeout<F> {
+    pub(crate) fn timeout<F: Future>(&self, limit: Duration, future: F) -> EngineTimeout<F> {
         let limit = When::from(limit);
         let sleep = match self {
             Self::Runtimes => EngineSleep::here(with_slack(limit)),
@@ -85,14 +82,23 @@ impl<F: Future> Future for EngineTimeout<F> {
     }
 }
 
+/// Returns whether the calling thread's time may be that of a test.
+#[inline]
+fn is_virtual() -> bool {
+    #[cfg(feature = "test-util")]
+    return crate::test::is_virtual();
+    #[cfg(not(feature = "test-util"))]
+    false
+}
+
 /// Gives a long timeout its slack, but in virtual time.
 #[inline]
 fn with_slack(limit: When) -> When {
-    #[cfg(feature = "test-util")]
-    if crate::test::is_virtual() {
-        return limit;
+    if is_virtual() {
+        limit
+    } else {
+        limit.with_usual_slack()
     }
-    limit.with_usual_slack()
 }
 
 /// Polls what may be ready at once, unless the task has done so very often: then it yields.
@@ -284,8 +290,15 @@ impl RuntimeSleep {
     }
 
     /// Returns a sleep that is ready in its first poll if its time has come by then, as one until a point in time is.
+    ///
+    /// One of zero waits up to a millisecond, so that a loop of them leaves the processor to others; tokio's does the same.
+    /// Time that a test may hold still does not move for it.
     #[inline]
-    pub(crate) fn of_delay(delay: std::time::Duration) -> Self {
+    pub(crate) fn of_delay(delay: Duration) -> Self {
+        if delay.is_zero() && !is_virtual() {
+            let (least, most) = (Duration::from_nanos(1), Duration::from_millis(1));
+            return Self::new(When::from(least).with_slack(most));
+        }
         let mut sleep = Self::new(delay);
         // Nothing is armed. A sleep that was cancelled looks at the clock in its next poll.
         sleep.cancel();

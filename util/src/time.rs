@@ -88,7 +88,11 @@ pub mod error {
 /// Later than this, an interval has missed its tick; tokio has the same bound.
 const MISSED: Duration = Duration::from_millis(5);
 
-/// Waits until `duration` has passed. It has no slack: it ends in the tick of a millisecond after its time.
+/// Waits until `duration` has passed. It has no slack: it ends in the tick after its time.
+///
+/// A sleep of zero waits for about a millisecond, as tokio's does: a loop that only sleeps for zero leaves the processor
+/// to others. Where a test may hold time still it is ready at once, and yields by the task's budget. A [`timeout`] of
+/// zero is over at its first poll.
 ///
 /// A deadline beyond the end of time never comes, on a clock that stands as on the machine's: time ends 584 years after
 /// its origin.

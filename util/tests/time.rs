@@ -20,6 +20,26 @@ use tickwheel_util::{DelayQueue, FutureExt, test};
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// As tokio's, so a loop of them leaves the processor to others.
+#[test]
+fn a_sleep_of_zero_waits() {
+    const ROUNDS: u32 = 50;
+    let rounds = async || {
+        let start = std::time::Instant::now();
+        for _ in 0..ROUNDS {
+            sleep(Duration::ZERO).await;
+        }
+        start.elapsed()
+    };
+    // On the process's engine, and on that of a runtime.
+    let took = smol::block_on(rounds());
+    assert!(took >= (ROUNDS - 1) * MS / 2, "{took:?}");
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_time().build().unwrap();
+    let took = runtime.block_on(rounds());
+    assert!(took >= (ROUNDS - 1) * MS / 2, "{took:?}");
+}
+
 #[test]
 fn sleeps_are_ready_when_their_time_has_come() {
     smol::block_on(async {
