@@ -160,11 +160,7 @@ fn what_is_made_before_its_runtime_is_entered_is_on_the_runtimes_engine() {
                     let (kind, wait) = all_kinds().swap_remove(n);
                     runtime.block_on(wait);
                     assert!(start.elapsed() >= 4 * MS, "{kind}");
-                    assert_eq!(
-                        threads_named("tick"),
-                        0,
-                        "{kind} has an engine of its own"
-                    );
+                    assert_eq!(threads_named("tick"), 0, "{kind} has an engine of its own");
                 }
             }
         },
