@@ -382,7 +382,7 @@ fn schedule_or_turn_that_panics() {
     });
 }
 
-/// Two threads turn an engine by hand: one waits for the other, and what is due fires once.
+/// Two threads turn an engine by hand: one may pass over what the other turns, and what is due fires once.
 #[test]
 fn turn_or_turn_by_hand() {
     explore_shards(BY_HAND, 1, Drive::Manual, |timer, fired| {

@@ -1,5 +1,5 @@
 /* The berths of two shards: src/engine/crew/berth.rs, by_hand.rs and lifecycle.rs. Each shard is turned by a thread of its
- * own, in a task or by hand, and a third thread stops the engine meanwhile.
+ * own, in a task, or with HAND both shards by two threads. A third thread stops the engine meanwhile.
  *
  * Each of the three may stop for ever before each of its steps, in its turn and in an end as well. A thread that turns
  * waits for nobody: only its shard's end waits for the engine's lock. A shard whose turner has not stopped is ended once
@@ -13,6 +13,8 @@
  * broken: NO_LOOK       a turner does not look at the phase after its turn
  * broken: LOOK_EARLY    a turner looks at the phase before it has let go of its berth
  * broken: NO_TAKE       an end leaves the shard in its berth
+ * sound: HAND
+ * broken: HAND HAND_WAITS  a turn by hand waits for a shard that another thread turns
  */
 #define SHARDS 2
 #define STOPPER 2
@@ -28,7 +30,6 @@ bool locked[SHARDS] = false;   /* the berths */
 bool ended[SHARDS] = false;
 bool taken[SHARDS] = false;
 byte ends[SHARDS] = 0;
-byte turns[SHARDS] = 0;
 mtype fate[3] = BUSY;
 
 /* Takes the shard out if its berth is free, and ends it. */
@@ -49,16 +50,25 @@ end_waits:                                          /* for a stop or an end that
 
 proctype turner(byte me) {
   bool mine, seen;
+  byte shard = me;
+  byte rounds = 0;
 turn:
 #ifdef ENGINE_LOCK
   atomic { !engine_lock -> engine_lock = true };
   STEP(engine_lock = false);
 #endif
-  atomic { !locked[me] -> locked[me] = true };
-  STEP(seen = told || taken[me]);
+#ifdef HAND
+  shard = (rounds + me) % SHARDS;
+#ifndef HAND_WAITS
+  STEP(if :: locked[shard] -> goto next :: else -> locked[shard] = true; goto mine_now fi);
+#endif
+#endif
+  atomic { !locked[shard] -> locked[shard] = true };
+mine_now:
+  STEP(seen = told || taken[shard]);
   if
   :: !seen ->
-     STEP(turns[me]++);
+     STEP(skip);
 #ifdef ENGINE_TOLD
      atomic { !engine_lock -> engine_lock = true };
      STEP(engine_lock = false)
@@ -68,7 +78,7 @@ turn:
 #ifdef LOOK_EARLY
   STEP(seen = told);
 #endif
-  STEP(locked[me] = false);
+  STEP(locked[shard] = false);
 #ifdef NO_LOOK
   seen = false;
 #else
@@ -77,8 +87,11 @@ turn:
 #endif
 #endif
   if
-  :: seen -> end_if_free(me)
-  :: else -> if :: turns[me] < TURNS -> goto turn :: else fi
+  :: seen -> end_if_free(shard)
+  :: else ->
+next:
+     rounds++;
+     if :: rounds < TURNS -> goto turn :: else fi
   fi;
   fate[me] = DONE;
 stopped:
@@ -102,7 +115,12 @@ stopped:
   skip
 }
 
-#define IS_ENDED(shard) (ends[shard] == 1 || ends[shard] == 0 && (fate[shard] == STOPPED || fate[STOPPER] == STOPPED))
+#ifdef HAND
+#define A_TURNER_STOPPED(shard) (fate[0] == STOPPED || fate[1] == STOPPED)
+#else
+#define A_TURNER_STOPPED(shard) (fate[shard] == STOPPED)
+#endif
+#define IS_ENDED(shard) (ends[shard] == 1 || ends[shard] == 0 && (A_TURNER_STOPPED(shard) || fate[STOPPER] == STOPPED))
 
 active proctype judge() {
   bool each_ended_once;

@@ -8,10 +8,13 @@ use super::wake::TurnWaker;
 use crate::contain;
 use crate::engine::inner::{Berth, ShardWorker};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::lock::Mutex;
+use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::process::AtomicU64;
 use crate::sync::thread;
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
+
+/// The lock of a berth: where the shard lies, if no thread has taken it out.
+pub(super) type Place<'a, T> = MutexGuard<'a, Option<ShardWorker<T>>>;
 
 impl<T> Berth<T> {
     pub(in crate::engine) fn new(shard: ShardWorker<T>, waker: Arc<TurnWaker>) -> Self {
@@ -25,13 +28,27 @@ impl<T> Berth<T> {
         }
     }
 
-    /// Turns the shard, once no other thread does; `None` if it was taken out. If that panics, notes why, and takes the
-    /// shard out for the caller to end it.
+    /// Waits until no other thread turns the shard, and lets the caller do so.
+    pub(super) fn lock(&self) -> Place<'_, T> {
+        self.shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the caller turn the shard, unless another thread does.
+    pub(super) fn try_lock(&self) -> Option<Place<'_, T>> {
+        match self.shard.try_lock() {
+            Ok(place) => Some(place),
+            Err(TryLockError::Poisoned(place)) => Some(place.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Turns the shard in its place, and gives that free; `None` if it was taken out. If the turn panics, notes why, and
+    /// takes the shard out for the caller to end it.
     pub(super) fn turn<R>(
         &self,
+        mut place: Place<'_, T>,
         turn: impl FnOnce(&mut ShardWorker<T>) -> R,
     ) -> Option<Result<R, ShardWorker<T>>> {
-        let mut place = self.shard.lock().unwrap_or_else(PoisonError::into_inner);
         let shard = place.as_mut()?;
         let inside = self.enter();
         let turned = contain::call(|| turn(shard));
@@ -47,19 +64,12 @@ impl<T> Berth<T> {
 
     /// Takes the shard out to end it, once no other thread turns it.
     pub(super) fn take(&self) -> Option<ShardWorker<T>> {
-        self.shard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.lock().take()
     }
 
     /// Takes the shard out to end it, unless another thread turns it.
     pub(super) fn try_take(&self) -> Option<ShardWorker<T>> {
-        match self.shard.try_lock() {
-            Ok(mut shard) => shard.take(),
-            Err(TryLockError::Poisoned(shard)) => shard.into_inner().take(),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.try_lock()?.take()
     }
 
     /// Returns whether a worker's thread exists for the shard.

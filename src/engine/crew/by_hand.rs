@@ -1,5 +1,6 @@
 //! Turns on the threads of callers.
 
+use super::berth::Place;
 use super::status::EnginePhase;
 use crate::engine::inner::{Inner, ShardWorker};
 use crate::engine::settings::Drive;
@@ -7,7 +8,7 @@ use crate::engine::timer::Timer;
 use crate::types::TurnError;
 
 impl<T: Send + 'static> Timer<T> {
-    /// Turns every shard at the clock's current time, on the calling thread, and returns how many timers fired. For
+    /// Turns every shard at the clock's current time, on the calling thread, and returns how many timers fired here. For
     /// [`Drive::Manual`](crate::Drive::Manual) only.
     ///
     /// When it returns, everything that was due has fired. The next turn fires what came due meanwhile, what handlers
@@ -15,9 +16,11 @@ impl<T: Send + 'static> Timer<T> {
     /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)). Shards take their turns one after the other: what a handler
     /// schedules for now on a later one fires in the same call.
     ///
-    /// A shard that another thread is turning is waited for, its handlers included, without a limit. So this is not to
-    /// be called with a lock in hand that a handler takes; and where two threads turn engines in each other's handlers,
-    /// each waits for the other.
+    /// Several threads may call it at once. A shard that another thread is turning is passed over, not waited for: that
+    /// thread fires what was due there when its turn began, and these timers are not in the answer of this call, which
+    /// may return before their handlers do. What came due there since waits for the next turn. So a thread that stops in
+    /// a turn, or whose handler blocks, keeps one shard from the other turners. Handlers run in this call: it is not to be
+    /// made with a lock in hand that one of them takes.
     ///
     /// ```
     /// use std::time::Duration;
@@ -46,7 +49,10 @@ impl<T: Send + 'static> Timer<T> {
                 Err(TurnError::Failed { .. }) => continue,
                 turns => turns?,
             }
-            match inner.turn_here(shard, |shard| shard.fire_until(inner, None)) {
+            let Some(place) = inner.berths[shard].try_lock() else {
+                continue;
+            };
+            match inner.turn_at(place, shard, |shard| shard.fire_until(inner, None)) {
                 Ok(turned) => fired += turned,
                 Err(error @ TurnError::Failed { .. }) => failed = Some(error),
                 Err(error) => return Err(error),
@@ -80,8 +86,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Turns a shard on the calling thread, once no other thread does. Then ends it if the turn has panicked, or if the
-    /// engine has been told to stop meanwhile.
+    /// Turns a shard on the calling thread, once no other thread does; see [`turn_at`](Self::turn_at).
     pub(super) fn turn_here<R>(
         &self,
         number: usize,
@@ -89,7 +94,18 @@ impl<T> Inner<T> {
     ) -> Result<R, TurnError> {
         // Before it waits for a worker that may fire for long before it ends.
         self.still_turns(number)?;
-        let turned = self.berths[number].turn(|shard| {
+        self.turn_at(self.berths[number].lock(), number, turn)
+    }
+
+    /// Turns a shard in its place. Then ends it if the turn has panicked, or if the engine has been told to stop
+    /// meanwhile.
+    fn turn_at<R>(
+        &self,
+        place: Place<'_, T>,
+        number: usize,
+        turn: impl FnOnce(&mut ShardWorker<T>) -> R,
+    ) -> Result<R, TurnError> {
+        let turned = self.berths[number].turn(place, |shard| {
             // Not after a shutdown, which has given it to a worker.
             self.still_turns(number)?;
             Ok(turn(shard))

@@ -77,7 +77,7 @@ impl<T: Send + 'static> DrivenShard<T> {
     /// Fires what is due, within the budget, and returns how long to wait before the next turn: zero for at once,
     /// `None` until `waker` is called. `waker` is called earlier if a timer needs it, on the thread that needs it: it
     /// must not schedule or reschedule timers of this engine or call its `wait_idle`, or it would be called from within
-    /// itself. It may stop the engine.
+    /// itself. It may stop the engine. It waits for a thread that turns the shard by hand ([`Timer::turn`]).
     ///
     /// # Errors
     ///

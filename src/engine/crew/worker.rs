@@ -18,7 +18,7 @@ pub(super) fn work<T: Send + 'static>(engine: Arc<EngineOwner<T>>, number: usize
     // The thread that has started this one may be a pinned worker, or have pinned itself.
     pinning::unpin_current_thread();
     // As in a turn, so that no other thread turns the shard before the hook has returned.
-    let begun = berth.turn(|shard| {
+    let begun = berth.turn(berth.lock(), |shard| {
         pin(shard);
         engine.set_home(number);
         hooks::tell("the start hook", hooks.worker_start.as_ref(), &number);
@@ -51,7 +51,7 @@ fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWor
     let (mut has_left, mut overslept) = (false, None);
     loop {
         let slept = overslept.take();
-        let turned = berth.turn(|shard| {
+        let turned = berth.turn(berth.lock(), |shard| {
             // A claim requests a turn: a turn that has seen the request sees the claim.
             if !berth.standing.is_driven() {
                 if std::mem::take(&mut has_left) {

@@ -8,7 +8,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
-use tickwheel::{Builder, Drive, DrivenShard, Expired, PinState, Pinning, Routing, Timer};
+use tickwheel::{
+    Builder, Drive, DrivenShard, Expired, PinState, Pinning, Routing, Shutdown, StopError, Timer,
+};
 
 /// One test at a time stops threads.
 static ONE: Mutex<()> = Mutex::new(());
@@ -112,6 +114,55 @@ fn a_thread_that_stops_in_a_turn_delays_no_other_shard() {
     done.store(true, Ordering::SeqCst);
     turning.into_iter().for_each(|it| it.join().unwrap());
     assert_eq!(timer.stop().unwrap().len(), 2);
+}
+
+/// Two threads turn all shards by hand, one after the other, and one of them stops.
+#[test]
+fn a_thread_that_stops_in_a_turn_by_hand_keeps_no_other_from_the_rest() {
+    const SHARDS: usize = 3;
+    let _one = take_signal();
+    let fired: Arc<[AtomicU64; SHARDS]> = Arc::default();
+    let count = Arc::clone(&fired);
+    let timer: Timer<u64> = one_shard()
+        .shards(SHARDS)
+        .drive(Drive::Manual)
+        .routing(Routing::Spread)
+        .build_with(move |expired: Expired<u64>| {
+            count[expired.shard].fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    for id in 0..SHARDS as u64 {
+        timer.schedule_periodic(ms(1), rate(ms(1)), id).unwrap();
+    }
+    let turning = [0, 1].map(|_| {
+        let timer = timer.clone();
+        std::thread::spawn(move || while timer.turn().is_ok() {})
+    });
+    let now = || -> [u64; SHARDS] { std::array::from_fn(|it| fired[it].load(Ordering::SeqCst)) };
+    wait_until("all shards fire", || now().iter().all(|it| *it > 0));
+    for _ in 0..300 {
+        stopped(turning[0].as_pthread_t(), || {
+            let before = now();
+            wait_until("all shards fire but one", || {
+                let go_on = now()
+                    .into_iter()
+                    .zip(before)
+                    .filter(|(it, was)| *it >= was + 2);
+                go_on.count() >= SHARDS - 1
+            });
+        });
+    }
+    let mut left = Vec::new();
+    stopped(turning[0].as_pthread_t(), || {
+        match timer.shutdown(Shutdown::ReturnUnfired, ms(20)) {
+            Ok(all) => left = all,
+            // Its own shard, and the one that the other thread turns at the time.
+            Err(error) => assert!(matches!(error, StopError::TimedOut { shards: 1..=2 })),
+        }
+    });
+    turning.into_iter().for_each(|it| it.join().unwrap());
+    left.extend(timer.stop().unwrap());
+    assert_eq!(left.len(), SHARDS);
 }
 
 /// So it looks where the core of a worker runs another thread when the worker is woken.
