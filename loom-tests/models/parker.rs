@@ -31,7 +31,7 @@ fn wake_or_sleep() {
         let set = Arc::clone(&probe);
         let waking = spawn(move || {
             set.set(1);
-            waker.wake();
+            waker.wake(|| ());
         });
         if parker.sleep(None) == ParkEnd::Woken {
             assert_eq!(probe.get(), 1);
@@ -47,9 +47,9 @@ fn a_thread_that_stops_in_a_wake_stops_no_other_wake() {
         let waker = Unparker::default();
         let mut parker = Parker::of(&waker);
         let other = waker.clone();
-        let stopping = spawn(move || other.wake());
+        let stopping = spawn(move || other.wake(|| ()));
         let waking = spawn(move || {
-            waker.wake();
+            waker.wake(|| ());
             assert!(
                 !is_owner_asleep(),
                 "the wake of the other thread was relied on"
@@ -78,7 +78,7 @@ impl Shard {
         // ORDERING: Release, as the inbox publishes.
         self.published[message].store(true, Ordering::Release);
         if let Wake::Needed(call) = self.wake_state.notify(TICKS[message]).wake {
-            self.waker.wake();
+            self.waker.wake(|| ());
             self.wake_state.called(call);
         }
     }

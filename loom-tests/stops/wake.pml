@@ -24,6 +24,7 @@
 #define IDLE 0
 #define CALLED 1
 #define ASLEEP 2
+#define BOTH 3
 
 #define STEP(operation) atomic { if :: fate[me] = STOPPED; goto end :: skip -> operation fi }
 
@@ -45,6 +46,7 @@ mtype fate[PRODUCERS] = BUSY;
 
 proctype producer(byte me) {
   byte seen;
+  bool seen_asleep;
   bool clone;
   STEP(pushed[me] = true);                                                    /* P1 */
   STEP(seen = (tick[me] < inbox_due));                                        /* P3 */
@@ -70,9 +72,9 @@ proctype producer(byte me) {
 #ifdef ELECT_IN_TOKEN
 #define MUST_CALL (token == ASLEEP)
 #else
-#define MUST_CALL (token != IDLE)
+#define MUST_CALL (token >= ASLEEP)
 #endif
-  STEP(if :: MUST_CALL -> token = CALLED :: else -> token = CALLED; goto noted fi);  /* P8 */
+  STEP(seen_asleep = MUST_CALL; token = (token >= ASLEEP -> BOTH : CALLED); if :: seen_asleep :: else -> goto noted fi);  /* P8 */
   STEP(in_kernel = false);                                                    /* the system call */
 #endif
 noted:

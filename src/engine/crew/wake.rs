@@ -25,13 +25,15 @@ impl TurnWaker {
         &self.worker
     }
 
-    /// Wakes the worker, if it sleeps; calls no code of the user's.
+    /// Wakes the worker, if it sleeps, and notes when; calls no code of the user's. A shard that a task turns may have no
+    /// worker: then it costs neither a look at the clock nor a call of the system.
     pub(super) fn wake_worker(&self) {
-        let now = MonotonicClock::new().now();
-        // ORDERING: Relaxed, also the load: a figure.
-        self.woken_at
-            .store(now.as_nanos(), process::Ordering::Relaxed);
-        self.worker.wake();
+        self.worker.wake(|| {
+            let now = MonotonicClock::new().now();
+            // ORDERING: Relaxed, also the load: a figure.
+            self.woken_at
+                .store(now.as_nanos(), process::Ordering::Relaxed);
+        });
     }
 
     /// Returns how long ago the worker was woken, if that was after `slept_from`, when its sleep began.
@@ -146,8 +148,21 @@ const WHAT: &str = "the waker of a driven shard";
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
+    use crate::park::parker::{ParkEnd, Parker};
     use std::sync::Arc;
     use std::task::Wake;
+
+    /// A driven shard of an engine that has not started is woken for each timer that is earlier than all others.
+    #[test]
+    fn a_wake_where_no_worker_sleeps_reads_no_clock_and_calls_no_kernel() {
+        let waker = TurnWaker::default();
+        for _ in 0..3 {
+            assert!(waker.wake());
+        }
+        assert_eq!(waker.woken_ago(Time::ZERO), None, "the stamp of a wake");
+        let mut parker = Parker::of(waker.unparker());
+        assert_eq!(parker.sleep(None), ParkEnd::Woken, "the next sleep");
+    }
 
     /// While a wake looks at the present waker.
     #[test]

@@ -1,7 +1,7 @@
 //! The sleep on Linux: a futex on the token, and a timer slack of 1 ns.
 //!
-//! One system call per sleep, one per wake that no sleep has taken yet, none for the first wake before a sleep. So who
-//! wakes relies on nobody else's call: another thread that has written the token may stop before it. The kernel
+//! One system call per sleep, and one per wake that meets it; none for a wake that meets no sleep, which the next sleep
+//! takes. Who wakes relies on nobody else's call: another thread that has written the token may stop before it. The kernel
 //! lets sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and
 //! threads that its handlers start inherit that.
 
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// The owner is awake and no wake was requested.
 const IDLE: u32 = 0;
-/// A wake has come that no sleep has taken yet.
+/// A bit: a wake has come that no sleep has taken yet.
 const CALLED: u32 = 1;
-/// The owner sleeps, or is about to.
+/// A bit: the owner sleeps, or is about to.
 const ASLEEP: u32 = 2;
 
 /// The owner's end; see the module.
@@ -40,11 +40,13 @@ impl Default for Unparker {
 }
 
 impl Unparker {
-    /// Ends the owner's current sleep, or its next one. At most one system call; never blocks.
+    /// Ends the owner's current sleep, or its next one. If it sleeps, `note` is called first, and then the system once.
+    /// Never blocks.
     #[inline]
-    pub(crate) fn wake(&self) {
+    pub(crate) fn wake(&self, note: impl FnOnce()) {
         // ORDERING: Release pairs with the Acquire in `sleep`: the owner sees what led to the wake. [P40]
-        if self.token.swap(CALLED, Ordering::Release) != IDLE {
+        if self.token.fetch_or(CALLED, Ordering::Release) & ASLEEP != 0 {
+            note();
             system::wake(&self.token);
         }
     }
@@ -53,7 +55,7 @@ impl Unparker {
     #[cfg(all(test, not(tickwheel_loom)))]
     pub(super) fn stop_before_the_call(&self) {
         // ORDERING: Release: as in `wake`. [P40]
-        self.token.swap(CALLED, Ordering::Release);
+        self.token.fetch_or(CALLED, Ordering::Release);
     }
 
     /// Returns whether the owner sleeps, or is about to.
@@ -98,9 +100,10 @@ impl Parker {
             );
         }
         // ORDERING: Acquire pairs with the Release in `wake`. [P40]
-        match self.token.swap(IDLE, Ordering::Acquire) {
-            CALLED => ParkEnd::Woken,
-            _ => ParkEnd::Timeout,
+        if self.token.swap(IDLE, Ordering::Acquire) & CALLED != 0 {
+            ParkEnd::Woken
+        } else {
+            ParkEnd::Timeout
         }
     }
 }

@@ -40,14 +40,16 @@ pub(crate) struct Unparker {
 }
 
 impl Unparker {
-    /// Ends the owner's current sleep, or its next one. At most one system call; never blocks.
-    pub(crate) fn wake(&self) {
+    /// Ends the owner's current sleep, or its next one. If the owner has slept before, `note` is called first. At most one
+    /// system call; never blocks.
+    pub(crate) fn wake(&self, note: impl FnOnce()) {
         // ORDERING: Release pairs with the Acquire in `take_call`: the owner sees what led to the wake. [P40]
         self.shared.called.store(true, Ordering::Release);
         // ORDERING: SeqCst fence, pairs with the one in `sleep`: either this call finds the owner's thread, or the
         // owner finds the call. [F40]
         fence(Ordering::SeqCst);
         if let Some(owner) = self.shared.owner.get() {
+            note();
             owner.unpark();
         }
     }

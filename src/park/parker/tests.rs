@@ -45,13 +45,13 @@ macro_rules! tests_of {
                 let mut parker = Parker::of(&waker);
                 let longest = [Duration::MAX, LONGEST, LONGEST + Duration::from_nanos(1)];
                 for timeout in longest.map(Some).into_iter().chain([None, Some(MS / 2)]) {
-                    waker.wake();
-                    waker.wake();
+                    waker.wake(|| ());
+                    waker.wake(|| ());
                     assert_eq!(parker.sleep(Some(Duration::ZERO)), ParkEnd::Timeout);
                     assert_eq!(parker.sleep(timeout), ParkEnd::Woken);
                     assert_eq!(parker.sleep(Some(2 * MS)), ParkEnd::Timeout);
                 }
-                waker.wake();
+                waker.wake(|| ());
                 drop(waker);
                 assert_eq!(
                     parker.sleep(Some(LONG)),
@@ -65,7 +65,7 @@ macro_rules! tests_of {
                 let waker = Unparker::default();
                 let mut parker = Parker::of(&waker);
                 for _ in 0..20 {
-                    waker.wake();
+                    waker.wake(|| ());
                     assert_eq!(parker.sleep(Some(3 * MS)), ParkEnd::Woken);
                     // The timer of 3 ms is still set here, or has even expired.
                     std::thread::sleep(4 * MS);
@@ -73,14 +73,14 @@ macro_rules! tests_of {
                     assert_eq!(parker.sleep(Some(10 * MS)), ParkEnd::Timeout);
                     assert!(start.elapsed() >= 10 * MS);
                 }
-                waker.wake();
+                waker.wake(|| ());
                 assert_eq!(parker.sleep(Some(20 * MS)), ParkEnd::Woken);
                 // A sleep without a timeout, or with a long one, is ended by a wake of another thread only.
                 for timeout in [None, Some(LONG)] {
                     let (waker, start) = (waker.clone(), Instant::now());
                     let thread = std::thread::spawn(move || {
                         std::thread::sleep(40 * MS);
-                        waker.wake();
+                        waker.wake(|| ());
                     });
                     assert_eq!(parker.sleep(timeout), ParkEnd::Woken);
                     assert!((30 * MS..LONG / 2).contains(&start.elapsed()));
@@ -97,7 +97,7 @@ macro_rules! tests_of {
                     for _ in 0..2 {
                         scope.spawn(|| {
                             for _ in 0..500 {
-                                waker.wake();
+                                waker.wake(|| ());
                                 turn.wait();
                             }
                         });
@@ -114,7 +114,7 @@ macro_rules! tests_of {
                 });
                 drop(parker);
                 // Waking a parker that is gone does no harm.
-                waker.wake();
+                waker.wake(|| ());
             }
         }
     };
@@ -140,7 +140,7 @@ fn a_thread_that_stops_inside_a_wake_stops_no_other_wake() {
     std::thread::sleep(std::time::Duration::from_millis(20));
     waker.stop_before_the_call();
     assert!(!waker.is_owner_asleep(), "the token is written");
-    waker.wake();
+    waker.wake(|| ());
     assert!(owner.join().unwrap() < long);
 }
 
