@@ -160,6 +160,43 @@ fn stop_or_schedule_periodic() {
     });
 }
 
+/// A periodic timer is scheduled and cancelled beside a timer that fires once, for which a drain waits all the while.
+#[test]
+fn drain_or_schedule_and_cancel_periodic() {
+    explore_engine(TWO_THREADS, LIMIT, |mut engine| {
+        engine.peer.schedule(1, 10, 1).unwrap();
+        let other = engine.spawn(|peer| {
+            let key = peer.schedule_periodic(5, 2).unwrap();
+            assert!(peer.cancel(0, key));
+        });
+        let waits_for = |engine: &Engine| engine.peer.handle.sums().pending_once();
+        assert!(waits_for(&engine) >= 1, "the drain ends too early");
+        other.join().unwrap();
+        assert_eq!(waits_for(&engine), 1);
+        assert_eq!(engine.close(), 1);
+        assert_eq!(engine.finish(), [1]);
+    });
+}
+
+/// A periodic timer is scheduled while all timers are cancelled: it is among them, or is returned by the stop.
+#[test]
+fn cancel_all_or_schedule_periodic() {
+    explore_engine(TWO_THREADS, LIMIT, |mut engine| {
+        engine.peer.schedule(0, 10, 1).unwrap();
+        let cancelling = engine.spawn(|peer| {
+            let all = peer.handle.producer(1).cancel_all().into_iter();
+            all.map(|(_, _, payload)| payload.id()).collect::<Vec<_>>()
+        });
+        let key = engine.peer.schedule_periodic(5, 2).unwrap();
+        let mut cancelled = cancelling.join().unwrap();
+        cancelled.sort_unstable();
+        let is_pending = engine.peer.handle.is_pending(key);
+        assert_eq!(cancelled, if is_pending { vec![1] } else { vec![1, 2] });
+        assert_eq!(engine.close(), usize::from(is_pending));
+        assert_eq!(engine.finish(), if is_pending { vec![2] } else { vec![] });
+    });
+}
+
 /// A last turn fires what is due, then the shard closes, while a producer goes on.
 #[test]
 fn turn_and_stop_or_schedule() {

@@ -198,8 +198,6 @@ impl Builder {
                 starvation: pinning::Starvation::of(&self.pinning),
                 wake_batch: Vec::with_capacity(wake_batch),
                 wake: Waker::wake,
-                unfired: Vec::new(),
-                periodic_ended_at: None,
             };
             berths.push(Berth::new(shard, waker));
         }

@@ -104,10 +104,6 @@ pub(super) struct ShardWorker<T> {
     pub(super) wake_batch: Vec<(Waker, RawKey)>,
     /// How they are called.
     pub(super) wake: fn(Waker),
-    /// The periodic timers that a drain has ended, for `stop`.
-    pub(super) unfired: Vec<Unfired<T>>,
-    /// How many timers had been scheduled when it looked for them last.
-    pub(super) periodic_ended_at: Option<u64>,
 }
 
 /// The handler of one shard.

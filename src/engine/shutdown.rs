@@ -30,7 +30,7 @@ pub enum Shutdown {
     FireAll,
     /// They fire when they are due, for as long as this by the engine's clock or until none is left; then the rest is
     /// returned. An engine that its caller turns fires what is due at the moment of the call. A periodic timer is not
-    /// waited for: the call that runs is its last one, and it is returned with the rest.
+    /// waited for: the call that runs is its last one, and it is returned with the rest, at the end.
     Drain {
         /// How long from the call on; `Duration::MAX` means for ever. Of several drains the one that ends first counts.
         /// Workers look at the clock before each turn: what has not fired when the time is over is returned, even if it was

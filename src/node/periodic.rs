@@ -53,8 +53,6 @@ impl<T> Table<T> {
             contain::drop_payload(template);
             return Err(repeat.payload);
         };
-        // ORDERING: Relaxed: read when no other thread uses the table any more.
-        self.periodic.store(true, Ordering::Relaxed);
         let deadline = repeat.recurrence.tick();
         // SAFETY: as in `arm`.
         unsafe { node.put_link(Link::new(place, repeat, template)) };
@@ -63,8 +61,24 @@ impl<T> Table<T> {
             Phase::Waiting,
             deadline,
             false,
-            count,
+            || {
+                count();
+                // ORDERING: Release pairs with the Acquire in `periodic_timers`. [P11]
+                self.periodic_states.fetch_add(1, Ordering::Release);
+            },
         ))
+    }
+
+    /// Frees a periodic state, and counts that it is gone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Link::free`].
+    unsafe fn free(&self, link: Link<T>) {
+        // SAFETY: the function's contract.
+        unsafe { link.free() };
+        // ORDERING: Relaxed: a thread counts a timer's end after this, by a Release. [P11]
+        self.periodic_states.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Decides a periodic timer's entry at `now`. If it fires, [`confirm_call`](Self::confirm_call) is next.
@@ -251,7 +265,7 @@ impl<T> Table<T> {
         let left = node.state.let_go();
         if !left.has(READING_PAYLOAD) {
             // SAFETY: the winner has taken what was kept and let go, and so has the owner.
-            unsafe { link.free() };
+            unsafe { self.free(link) };
         }
         self.give_if_free(cache, index, left);
     }
@@ -259,14 +273,14 @@ impl<T> Table<T> {
     /// Takes the payload of a periodic timer that the caller has just ended.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_periodic(node: &Node<T>, was: State) -> T {
+    pub(super) fn take_periodic(&self, node: &Node<T>, was: State) -> T {
         // SAFETY: the caller has ended the timer, which was periodic, and has not let go.
         let link = unsafe { node.link() };
         // SAFETY: the caller has ended the timer.
         let kept = unsafe { link.take_kept() };
         if !was.has(CLAIMED) {
             // SAFETY: the timer was not claimed when the caller ended it, so all of the periodic state is the caller's.
-            unsafe { link.free() };
+            unsafe { self.free(link) };
         }
         kept
     }
@@ -277,10 +291,10 @@ impl<T> Table<T> {
     ///
     /// `link` is the periodic state of that timer, and `left` what its last release has left.
     #[cold]
-    pub(super) unsafe fn winner_let_go(link: Link<T>, left: State) {
+    pub(super) unsafe fn winner_let_go(&self, link: Link<T>, left: State) {
         if !left.has(CLAIMED) {
             // SAFETY: winner and owner have both let go, the winner last.
-            unsafe { link.free() };
+            unsafe { self.free(link) };
         }
     }
 }

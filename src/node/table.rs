@@ -6,12 +6,13 @@ use super::offer::Offer;
 use super::record::Node;
 use crate::contain;
 use crate::state::{CLAIMED, Ending, MOVED, MOVERS, Phase, State, generation_seed};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
 use crate::turn::Fate;
 use crate::types::{Cancel, Key, KeyMask};
 use crate::wheel::Entry;
+use crossbeam_utils::CachePadded;
 
 /// A freshly armed timer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,8 +40,8 @@ pub(crate) struct Table<T> {
     pub(super) depot: Depot,
     /// Mixed into the generations of keys, so that another table's keys are stale here.
     keys: KeyMask,
-    /// Whether a periodic timer was ever armed: then even a table of plain numbers has something to free.
-    pub(super) periodic: AtomicBool,
+    /// Periodic states, one for each periodic timer. On a line of its own, because every schedule reads the nodes.
+    pub(super) periodic_states: CachePadded<AtomicU64>,
 }
 
 impl<T> Nodes for Table<T> {
@@ -62,7 +63,7 @@ impl<T> Table<T> {
             nodes: Segments::new(),
             depot: Depot::new(limit),
             keys: KeyMask::new(shard, generation_seed()),
-            periodic: AtomicBool::new(false),
+            periodic_states: CachePadded::default(),
         }
     }
 
@@ -317,14 +318,14 @@ impl<T> Table<T> {
         match ending {
             Ending::Lost => Cancel::Gone,
             Ending::Sole(was) => {
-                let payload = Self::take(node, was);
+                let payload = self.take(node, was);
                 cache.give(&self.depot, index);
                 Cancel::Won(payload)
             }
             // The caller's own hold keeps the node; nothing to release.
-            Ending::Held(was) => Cancel::Won(Self::take(node, was)),
+            Ending::Held(was) => Cancel::Won(self.take(node, was)),
             Ending::Shared(was) => {
-                let payload = Self::take(node, was);
+                let payload = self.take(node, was);
                 self.release_taking(cache, index, node, was);
                 Cancel::Won(payload)
             }
@@ -333,9 +334,9 @@ impl<T> Table<T> {
 
     /// Takes the payload of a timer that the caller has ended, which was in the state `was`.
     #[inline]
-    fn take(node: &Node<T>, was: State) -> T {
+    fn take(&self, node: &Node<T>, was: State) -> T {
         if was.is_periodic() {
-            return Self::take_periodic(node, was);
+            return self.take_periodic(node, was);
         }
         // SAFETY: `arm` wrote the payload and published it with the state that the caller acquired; the caller
         // is the one winner and takes it once.
@@ -350,7 +351,7 @@ impl<T> Table<T> {
         let left = node.state.release_taking();
         if let Some(link) = link {
             // SAFETY: as above; this is the winner's last release.
-            unsafe { Self::winner_let_go(link, left) };
+            unsafe { self.winner_let_go(link, left) };
         }
         self.give_if_free(cache, index, left);
     }
@@ -459,31 +460,22 @@ impl<T> Table<T> {
         self.resident() as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
     }
 
+    /// Returns the number of periodic states. Of a table whose owner is at no call it is the number of periodic timers,
+    /// but that one may be missing which another thread begins or ends.
+    pub(crate) fn periodic_timers(&self) -> u64 {
+        // ORDERING: Acquire pairs with the Release by which a timer is counted in `arm_periodic`: a thread that counts
+        // beginnings next finds it among them. [P11]
+        self.periodic_states.load(Ordering::Acquire)
+    }
+
     /// Ends every living timer and gives it to `take`; for `stop`, when no further one can be accepted.
     ///
     /// Nodes armed by producers that are about to be refused are given as well; those producers
     /// then lose the race for their own node and report the timer as accepted.
-    pub(crate) fn return_all(&self, cache: &ThreadCache, take: impl FnMut(Fired<T>)) {
-        self.return_each(cache, |_| true, take);
-    }
-
-    /// Ends every living periodic timer and gives it to `take`, while others may be accepted.
-    pub(crate) fn return_periodic(&self, cache: &ThreadCache, take: impl FnMut(Fired<T>)) {
-        // ORDERING: Relaxed: a thread that is about to write it has yet to arm its timer.
-        if self.periodic.load(Ordering::Relaxed) {
-            self.return_each(cache, State::is_periodic, take);
-        }
-    }
-
-    fn return_each(
-        &self,
-        cache: &ThreadCache,
-        is_wanted: impl Fn(State) -> bool,
-        mut take: impl FnMut(Fired<T>),
-    ) {
+    pub(crate) fn return_all(&self, cache: &ThreadCache, mut take: impl FnMut(Fired<T>)) {
         self.nodes.for_each(self.depot.end(), |index, node| {
             let state = node.state.load();
-            if !state.is_live() || !is_wanted(state) {
+            if !state.is_live() {
                 return;
             }
             let ending = node.state.end(state.generation(), Phase::Returned);
@@ -505,7 +497,7 @@ impl<T> Table<T> {
 impl<T> Drop for Table<T> {
     fn drop(&mut self) {
         // ORDERING: Relaxed: `&mut self` means that everything happened before.
-        if !std::mem::needs_drop::<T>() && !self.periodic.load(Ordering::Relaxed) {
+        if !std::mem::needs_drop::<T>() && self.periodic_states.load(Ordering::Relaxed) == 0 {
             return;
         }
         let cache = ThreadCache::default();

@@ -107,10 +107,16 @@ impl<T> Owner<T> {
         }
     }
 
-    /// Gives up the call that is prepared or under way, if there is one; for the end of the shard.
+    /// Leaves the call of a periodic timer out that has fired: the timer waits for the shard's end, which returns it.
+    #[cold]
+    pub(crate) fn leave_out_call(&mut self, turn: &mut TurnState, fired: Fired<T>) {
+        self.abandon_call();
+        turn.count_not_fired();
+        contain::drop_payload(fired.payload);
+    }
+
+    /// Gives up the call that is prepared or under way, if there is one: its timer waits without an entry.
     pub(super) fn abandon_call(&mut self) {
-        // Of a turn that a panic has cut short.
-        self.handle.current.end_turn();
         if let Some(index) = self.calling.take() {
             self.handle
                 .table

@@ -25,6 +25,8 @@ pub(crate) struct Sums {
     pub(crate) fired: u64,
     pub(crate) cancelled: u64,
     pub(crate) returned: u64,
+    /// Periodic timers among those that have begun and not ended; see [`Table::periodic_timers`].
+    periodic: u64,
 }
 
 impl Sums {
@@ -33,6 +35,11 @@ impl Sums {
     pub(crate) const fn pending(self) -> u64 {
         self.scheduled
             .saturating_sub(self.fired + self.cancelled + self.returned)
+    }
+
+    /// Like [`pending`](Self::pending), of timers that fire once: what a drain waits for. The owner asks, between two turns.
+    pub(crate) const fn pending_once(self) -> u64 {
+        self.pending().saturating_sub(self.periodic)
     }
 }
 
@@ -245,11 +252,13 @@ impl<T> ShardHandle<T> {
         let Self {
             counters, owner, ..
         } = self;
-        // Ends before beginnings, so that no timer's end is counted without its beginning. [P11]
+        // Ends before beginnings, so that no timer's end is counted without its beginning; and in between the periodic
+        // ones, so that none is among them which is not among the pending ones. [P11]
         Sums {
             fired: counters.fired.get(),
             returned: counters.returned.get(),
             cancelled: self.threads_sum(|it| it.cancelled.get()) + owner.cancelled.get(),
+            periodic: self.table.periodic_timers(),
             scheduled: self.threads_sum(|it| it.scheduled.get()) + owner.scheduled.get(),
         }
     }

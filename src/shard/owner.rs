@@ -466,6 +466,8 @@ impl<T> Owner<T> {
         }
         // First of all, so that no timer is accepted from now on that no owner drives.
         self.close();
+        // Of a turn that a panic has cut short.
+        self.handle.current.end_turn();
         self.abandon_call();
         let handle = &self.handle;
         handle
@@ -478,17 +480,6 @@ impl<T> Owner<T> {
         self.report();
         // The wheel goes with the owner, and the nodes stay with the handle.
         self.handle.counters.wheel_bytes.set(0);
-    }
-
-    /// Returns the periodic timers that have not ended, between two turns: a drain does not wait for them.
-    pub(crate) fn return_periodic(&mut self, mut take: impl FnMut(Fired<T>)) {
-        let handle = &self.handle;
-        handle
-            .table
-            .return_periodic(&handle.of_owner().thread.cache, |returned| {
-                handle.count_returned();
-                take(returned);
-            });
     }
 
     /// Publishes what the shard holds.

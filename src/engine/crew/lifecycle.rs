@@ -257,7 +257,6 @@ impl<T> Inner<T> {
     fn fire_the_rest(&self, shard: &mut ShardWorker<T>) {
         // A worker has drained before its end.
         if self.status.is(EnginePhase::Draining) && !self.berths[shard.shard].has_worker() {
-            shard.end_periodic(self);
             shard.fire_until(self, None);
         }
         // Perhaps since a moment ago.

@@ -98,8 +98,9 @@ impl<T> ShardWorker<T> {
         turn
     }
 
-    /// Calls a periodic timer's handler, unless a thread ends or moves it before. User code that comes before a
-    /// handler, wakers and clock, comes before that is decided.
+    /// Calls a periodic timer's handler, unless a thread ends or moves it before, or the engine drains: its timers that
+    /// repeat would keep it from its end. User code that comes before a handler, wakers and clock, comes before that is
+    /// decided.
     #[cold]
     #[inline(never)]
     fn call_periodic(
@@ -110,6 +111,9 @@ impl<T> ShardWorker<T> {
         now: Time,
     ) {
         self.handle_wake_batch(inner, now);
+        if inner.status.is(EnginePhase::Draining) {
+            return self.owner.leave_out_call(turn, fired);
+        }
         if let Some(fired) = self.owner.confirm(turn, fired) {
             let expired = self.owner.expired(fired, &inner.rate, now);
             self.handle(inner, expired, now);
@@ -117,24 +121,10 @@ impl<T> ShardWorker<T> {
         }
     }
 
-    /// Ends the periodic timers of an engine that drains, because they would keep it from its end. A thread may still be
-    /// about to schedule one, so they are looked for again when more timers have been scheduled. A call counts as one.
-    pub(super) fn end_periodic(&mut self, inner: &Inner<T>) {
-        let scheduled = Some(self.owner.handle.sums().scheduled);
-        if self.periodic_ended_at == scheduled {
-            return;
-        }
-        self.periodic_ended_at = scheduled;
-        let unfired = &mut self.unfired;
-        self.owner.return_periodic(|it| {
-            unfired.push(Unfired::new(it.payload, it.key, it.deadline, &inner.rate));
-        });
-    }
-
     /// Closes the shard, drops the handler, and returns the timers that have not ended.
     pub(super) fn into_unfired(mut self, inner: &Inner<T>) -> Vec<Unfired<T>> {
         self.drop_wake_batch();
-        let mut unfired = std::mem::take(&mut self.unfired);
+        let mut unfired = Vec::new();
         let closed = contain::call(|| {
             self.owner.end(|it| {
                 unfired.push(Unfired::new(it.payload, it.key, it.deadline, &inner.rate));

@@ -38,7 +38,6 @@ pub(super) fn step<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, idle: IdleSt
         // The start writes `Started` only after it has spawned every worker, so `Init` means go on, too.
         EnginePhase::Init | EnginePhase::Started => {}
         EnginePhase::Draining => {
-            shard.end_periodic(inner);
             if is_drained(inner, shard) {
                 return Next::End;
             }
@@ -72,9 +71,9 @@ pub(super) fn step<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, idle: IdleSt
     rest(inner, shard, next, phase, idle)
 }
 
-/// Returns whether a shard that drains has come to its end.
+/// Returns whether a shard that drains has come to its end: periodic timers are not waited for.
 fn is_drained<T>(inner: &Inner<T>, shard: &ShardWorker<T>) -> bool {
-    inner.source.now() >= inner.drain_until() || shard.owner.handle.pending() == 0
+    inner.source.now() >= inner.drain_until() || shard.owner.handle.sums().pending_once() == 0
 }
 
 /// Spins or announces a sleep until `next` or until a producer calls.

@@ -1,7 +1,9 @@
 //! Wakers of one turn, one of which panics; engines whose handlers run inside of each other's.
 
 use super::*;
-use crate::{Builder, Drive, Time, Timer, TimerTask};
+use crate::sync::slot;
+use crate::time::{Recurrence, Repeat};
+use crate::{Builder, Drive, Period, Pinning, Shutdown, StopError, Time, Timer, TimerTask};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -63,4 +65,35 @@ fn a_wake_batch_is_called_when_it_is_full_or_its_shard_ends() {
         );
         assert_eq!(woken(), count);
     }
+}
+
+/// Its thread stops where it has counted the timer and not armed it yet, and again before it tells the owner.
+#[test]
+fn a_periodic_timer_that_is_armed_beside_a_drain_does_not_keep_it_open() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let mode = Shutdown::Drain {
+        within: Duration::MAX,
+    };
+    let builder = Builder::new().shards(1).pinning(Pinning::Off);
+    let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
+    timer.start().unwrap();
+    let inner: &Inner<u64> = &timer.inner;
+    let first = inner.source.deadline(&inner.rate, HOUR.into());
+    let repeat = Repeat {
+        payload: 7,
+        clone: u64::clone,
+        recurrence: Recurrence::new(first, Period::fixed_delay(HOUR), inner.rate),
+    };
+    slot::with(|slot| {
+        let producer = inner.handles[0].producer(slot);
+        let counted = || {
+            producer.thread.scheduled.add(1);
+            let drained = timer.shutdown(mode, Duration::from_millis(100));
+            assert_eq!(drained, Err(StopError::TimedOut { shards: 1 }));
+        };
+        let (table, cache) = (&producer.shard.table, &producer.thread.cache);
+        assert!(table.arm_periodic(cache, repeat, 7, counted).is_ok());
+    });
+    let rest = timer.shutdown(mode, Duration::from_secs(20)).unwrap();
+    assert_eq!(rest.len(), 1);
 }
