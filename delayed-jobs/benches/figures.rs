@@ -166,7 +166,7 @@ async fn ours_over_http(work: &FigureSettings, program: &Path) -> Result<Row, Fa
                 .take(&Queue::default(), 256, Duration::from_secs(5), HOLD)
                 .await;
             let (batch, now) = (taken.unwrap_or_default(), now_us());
-            for number in batch.iter().filter_map(|one| one.payload.as_u64()) {
+            for number in batch.iter().filter_map(|one| one.payload.parse().ok()) {
                 let _ = arrived.send((number, now));
             }
             let receipts: Vec<String> = batch.into_iter().map(|one| one.receipt).collect();

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, StatusCode};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::job::{Accepted, FARTHEST, Found, JobId, NewJob, Priority, Queue, State, When};
+use crate::job::{Accepted, FARTHEST, Found, JobId, NewJob, Priority, Queue, State, When, as_json};
 use crate::link::prepare_tls;
 use crate::settings::Secret;
 use crate::store::Overview;
@@ -56,9 +58,9 @@ pub struct ShownJob {
     pub state: State,
     /// When it is or was due, in milliseconds since 1970.
     pub due_ms: u64,
-    /// What it carries, until it is done or cancelled.
-    #[serde(default)]
-    pub payload: Value,
+    /// What it carries, as JSON text, until it is done or cancelled.
+    #[serde(default, deserialize_with = "some_text")]
+    pub payload: Option<String>,
 }
 
 /// A delivery as a node shows it.
@@ -81,8 +83,27 @@ pub struct ShownDelivery {
     pub due_ms: u64,
     /// The recurring schedule that has made it.
     pub schedule: Option<String>,
-    /// What it carries.
-    pub payload: Value,
+    /// What it carries, as JSON text.
+    #[serde(deserialize_with = "text")]
+    pub payload: String,
+}
+
+/// Reads JSON as the text that it is written in.
+fn text<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<String, D::Error> {
+    Box::<RawValue>::deserialize(from).map(|raw| Box::<str>::from(raw).into())
+}
+
+fn some_text<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<String>, D::Error> {
+    text(from).map(Some)
+}
+
+/// A request for a job: the payload is written as it is.
+#[derive(Serialize)]
+struct NewRequest<'a> {
+    #[serde(flatten)]
+    rest: Value,
+    #[serde(serialize_with = "as_json")]
+    payload: &'a str,
 }
 
 /// A part of the list of pending jobs.
@@ -166,8 +187,6 @@ impl Client {
     /// [`ClientError`].
     pub async fn make(&self, new: &NewJob) -> Result<Accepted> {
         let mut body = request(new.when, new.idempotency_key.as_deref());
-        let payload = serde_json::from_str(&new.payload);
-        body["payload"] = payload.unwrap_or_else(|_| new.payload.as_str().into());
         body["queue"] = json!(new.queue);
         body["priority"] = json!(new.priority);
         if let Some(retry) = &new.retry {
@@ -180,7 +199,13 @@ impl Client {
                 "jitter": retry.jitter,
             });
         }
-        self.ask(Method::POST, "/v1/jobs", Some(&body)).await
+        let body = NewRequest {
+            rest: body,
+            payload: &new.payload,
+        };
+        let body = serde_json::to_string(&body);
+        let body = body.map_err(|error| ClientError::Away(error.to_string()))?;
+        self.ask(Method::POST, "/v1/jobs", Some(body)).await
     }
 
     /// Looks a job up.
@@ -211,7 +236,7 @@ impl Client {
         self.ask(
             Method::PATCH,
             &format!("/v1/jobs/{id}"),
-            Some(&request(when, None)),
+            Some(request(when, None).to_string()),
         )
         .await
     }
@@ -309,7 +334,7 @@ impl Client {
 
     async fn tell(&self, what: &str, body: Value) -> Result<()> {
         let path = format!("/v1/deliveries/{what}");
-        self.ask::<Value>(Method::POST, &path, Some(&body))
+        self.ask::<Value>(Method::POST, &path, Some(body.to_string()))
             .await
             .map(drop)
     }
@@ -327,7 +352,7 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: Option<String>,
     ) -> Result<T> {
         self.ask_for(method, path, body, Duration::ZERO).await
     }
@@ -337,7 +362,7 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: Option<String>,
         wait: Duration,
     ) -> Result<T> {
         let end = Instant::now() + self.patience + wait;
@@ -351,8 +376,9 @@ impl Client {
             if let Some(token) = &self.token {
                 request = request.bearer_auth(token.reveal());
             }
-            if let Some(body) = body {
-                request = request.json(body);
+            if let Some(body) = &body {
+                let kind = (CONTENT_TYPE, "application/json");
+                request = request.header(kind.0, kind.1).body(body.clone());
             }
             let why = match answer(request).await {
                 Err(ClientError::Away(why)) => format!("{node}: {why}"),

@@ -186,11 +186,10 @@ async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), Stri
     let group = child.id().and_then(|id| i32::try_from(id).ok());
     let mut running = Running(group.map(Pid::from_raw));
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
-    let payload = one.payload.to_string();
     let write = async {
         if let Some(mut stdin) = stdin {
             // A command need not read its input.
-            let _ = stdin.write_all(payload.as_bytes()).await;
+            let _ = stdin.write_all(one.payload.as_bytes()).await;
         }
     };
     let mut last = Vec::new();

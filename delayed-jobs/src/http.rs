@@ -2,7 +2,7 @@
 //!
 //! * `deliveries` - consumers, and dead jobs; `queues` - pauses and limits of queues
 //! * `guard` - tokens, limits, how long answers take; `server` - connections, and how long clients may take
-//! * `common` - what handlers share; `request` - reads what is asked for, or refuses it
+//! * `common` - what handlers share; `request`, `payload` - read what is asked for, or refuse it
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
 use std::sync::Arc;
@@ -14,24 +14,26 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post, put};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use self::common::{Answer, ListQuery, Shares, limit, page_of, shown};
+use self::common::{Answer, ListQuery, Shares, limit};
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
-use self::json::{Json, given};
+use self::json::{Json, given, many};
+use self::payload::payload;
 use self::queues::{pause, queues, resume, set_limits};
 use self::request::{
-    Asked, Body, CreateRequest, MoveRequest, Named, PAYLOAD, Refusal, Tries, duration, payload,
+    Asked, BATCH, BODY, Backoff, Body, CreateRequest, MoveRequest, Named, Refusal, Tries, duration,
 };
 use self::server::Limits;
 use crate::error::StoreError;
-use crate::job::{Found, JobId, NewJob, Priority, Queue, State as JobState};
+use crate::job::{Found, Job, JobId, NewJob, Priority, Queue, State as JobState};
 use crate::metrics::plain;
 use crate::node::{Node, Shared};
 use crate::recurrence::Recurrence;
-use crate::store::{NewSchedule, Overview, Page, Scheduled, Search};
+use crate::store::{NewSchedule, Overview, Page, Schedule, Scheduled, Search};
 
 mod common;
 mod deliveries;
@@ -39,6 +41,7 @@ mod deliveries;
 mod description;
 pub(crate) mod guard;
 mod json;
+mod payload;
 mod queues;
 mod request;
 mod server;
@@ -74,9 +77,6 @@ pub(crate) const LAST: Duration = Duration::from_secs(5);
 
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
-/// Longest body of a request for many jobs.
-const BATCH: usize = 64 * PAYLOAD;
-
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(Html(include_str!("http/page.html"))))
@@ -106,8 +106,7 @@ fn router(shared: Arc<Shared>) -> Router {
             "/v1/schedules/{name}",
             get(read_schedule).put(put_schedule).delete(end_schedule),
         )
-        // Room for the rest of the request around a payload, which is judged by itself.
-        .layer(DefaultBodyLimit::max(4 * PAYLOAD))
+        .layer(DefaultBodyLimit::max(BODY))
         .route(
             "/v1/jobs/batch",
             post(create_many).layer(DefaultBodyLimit::max(BATCH)),
@@ -142,8 +141,8 @@ async fn create(
     Ok((status, place, Json(accepted)).into_response())
 }
 
-async fn read(State(shared): Shares, Named(id): Named) -> Answer {
-    Ok(Json(shown(&shared.store.get(&parsed(&id)?).await?)))
+async fn read(State(shared): Shares, Named(id): Named) -> Answer<Job> {
+    Ok(Json(shared.store.get(&parsed(&id)?).await?))
 }
 
 fn parsed(id: &str) -> Result<JobId, Refusal> {
@@ -185,6 +184,7 @@ fn changed(id: &str, found: Found, to: JobState, what: &str) -> Answer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BatchRequest {
+    #[serde(deserialize_with = "many")]
     jobs: Vec<CreateRequest>,
 }
 
@@ -192,9 +192,6 @@ async fn create_many(
     State(shared): Shares,
     Body(BatchRequest { jobs }): Body<BatchRequest>,
 ) -> Answer {
-    if !(1..=deliveries::MOST).contains(&jobs.len()) {
-        return Err(Refusal::bad(format!("jobs: use 1 to {}", deliveries::MOST)));
-    }
     let (default, none) = (&shared.store.settings().retry, HeaderMap::new());
     let jobs = jobs.into_iter().zip(0..);
     // Nothing is accepted if one of them is wrong.
@@ -234,7 +231,7 @@ struct SearchQuery {
     queue: Option<Queue>,
 }
 
-async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer {
+async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer<Page> {
     let SearchQuery {
         state,
         key,
@@ -249,11 +246,11 @@ async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer
         }
         let found = async { shared.store.get(&shared.store.by_key(&key).await?).await };
         return match found.await {
-            Ok(job) => Ok(page_of(&Page {
+            Ok(job) => Ok(Json(Page {
                 jobs: vec![job],
                 next: None,
             })),
-            Err(StoreError::Unknown(_)) => Ok(page_of(&Page {
+            Err(StoreError::Unknown(_)) => Ok(Json(Page {
                 jobs: Vec::new(),
                 next: None,
             })),
@@ -267,12 +264,8 @@ async fn list(State(shared): Shares, Asked(query): Asked<SearchQuery>) -> Answer
         before_ms: before_ms.unwrap_or(all.before_ms),
         queue,
     };
-    Ok(page_of(
-        &shared
-            .store
-            .search(&search, query.from.as_deref(), limit(query.limit)?)
-            .await?,
-    ))
+    let (from, limit) = (query.from.as_deref(), limit(query.limit)?);
+    Ok(Json(shared.store.search(&search, from, limit).await?))
 }
 
 #[derive(Deserialize)]
@@ -285,9 +278,11 @@ struct ScheduleRequest {
     #[serde(default, deserialize_with = "given")]
     timezone: Option<String>,
     #[serde(default)]
-    payload: Value,
-    #[serde(flatten)]
-    tries: Tries,
+    payload: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "given")]
+    max_attempts: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
+    backoff: Option<Backoff>,
     #[serde(default)]
     queue: Queue,
     #[serde(default)]
@@ -314,8 +309,12 @@ async fn put_schedule(
     Named(name): Named,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let retry = request.tries.retry(&shared.store.settings().retry)?;
-    let (recurrence, payload) = (request.recurrence()?, payload(&request.payload)?);
+    let (recurrence, payload) = (request.recurrence()?, payload(request.payload)?);
+    let tries = Tries {
+        max_attempts: request.max_attempts,
+        backoff: request.backoff,
+    };
+    let retry = tries.retry(&shared.store.settings().retry)?;
     let new = NewSchedule {
         name,
         recurrence,
@@ -338,8 +337,8 @@ async fn put_schedule(
     ))
 }
 
-async fn read_schedule(State(shared): Shares, Named(name): Named) -> Answer {
-    Ok(Json(shown(&shared.store.get_schedule(&name).await?)))
+async fn read_schedule(State(shared): Shares, Named(name): Named) -> Answer<Schedule> {
+    Ok(Json(shared.store.get_schedule(&name).await?))
 }
 
 async fn end_schedule(State(shared): Shares, Named(name): Named) -> Answer {
@@ -347,7 +346,16 @@ async fn end_schedule(State(shared): Shares, Named(name): Named) -> Answer {
     Ok(Json(json!({ "name": name, "ended": true })))
 }
 
-async fn list_schedules(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
+#[derive(Serialize)]
+struct Schedules {
+    schedules: Vec<Schedule>,
+    next: Option<String>,
+}
+
+async fn list_schedules(
+    State(shared): Shares,
+    Asked(query): Asked<ListQuery>,
+) -> Answer<Schedules> {
     let (names, next) = shared
         .store
         .schedules(query.from.as_deref(), limit(query.limit)?)
@@ -355,13 +363,13 @@ async fn list_schedules(State(shared): Shares, Asked(query): Asked<ListQuery>) -
     let mut schedules = Vec::with_capacity(names.len());
     for name in names {
         match shared.store.get_schedule(&name).await {
-            Ok(schedule) => schedules.push(shown(&schedule)),
+            Ok(schedule) => schedules.push(schedule),
             // It has ended since.
             Err(StoreError::Unknown(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Json(json!({ "schedules": schedules, "next": next })))
+    Ok(Json(Schedules { schedules, next }))
 }
 
 async fn overview(State(shared): Shares) -> Result<Json<Overview>, Refusal> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use serde::de::value::StrDeserializer;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::units::{duration, millis, random};
 
@@ -361,14 +362,13 @@ impl fmt::Display for State {
 }
 
 /// A job as Redis keeps it. Times are milliseconds since 1970 on the clock of the Redis server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Job {
     /// Its name.
     pub id: JobId,
     /// Where it waits for a consumer once it has fired.
     pub queue: Queue,
     /// Among those that wait there, the higher is handed out first.
-    #[serde(default)]
     pub priority: Priority,
     /// How far it has come.
     pub state: State,
@@ -377,18 +377,31 @@ pub struct Job {
     /// When it was accepted.
     pub created_ms: u64,
     /// When it was ready for the consumer that has taken it last.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fired_ms: Option<u64>,
     /// How often a consumer has taken it.
     pub attempts: u32,
     /// After so many failed attempts it is dead.
     pub max_attempts: u32,
     /// Why the last attempt has failed.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What it carries, until it is done or cancelled.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(serialize_with = "some_as_json")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
+}
+
+/// Writes a payload as it is: it is JSON, unless a program has made the job by the library.
+pub(crate) fn as_json<S: Serializer>(payload: &str, to: S) -> Result<S::Ok, S::Error> {
+    match serde_json::from_str::<&RawValue>(payload) {
+        Ok(json) => json.serialize(to),
+        Err(_) => to.serialize_str(payload),
+    }
+}
+
+fn some_as_json<S: Serializer>(payload: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+    as_json(payload.as_deref().unwrap_or("null"), to)
 }
 
 /// The answer to a request for a job.

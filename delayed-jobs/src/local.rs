@@ -355,6 +355,12 @@ impl NodeProcess {
         })
     }
 
+    /// The number of the process, or 0 once it has ended.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id().unwrap_or(0)
+    }
+
     /// Where it serves HTTP.
     #[must_use]
     pub fn address(&self) -> &str {

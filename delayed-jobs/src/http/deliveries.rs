@@ -8,21 +8,18 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::common::{Answer, ListQuery, Shares, limit, page_of};
-use super::json::{Json, given};
+use super::common::{Answer, ListQuery, Shares, limit};
+use super::json::{Json, MOST, given, many};
 use super::request::{Asked, Body, Refusal, duration, optional};
 use crate::inbox;
 use crate::job::{FARTHEST, JobId, Queue};
-use crate::store::{Failed, Nack, Receipt};
+use crate::store::{Failed, Nack, Page, Receipt};
 
 /// Longest wait of a request for deliveries.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Longest hold.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
-
-/// Most jobs to be made, receipts, or ids of one request.
-pub(super) const MOST: usize = 1000;
 
 /// Longest reason for a failure that is kept, in characters.
 const REASON: usize = 500;
@@ -70,12 +67,14 @@ pub(super) async fn take(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AckRequest {
+    #[serde(deserialize_with = "many")]
     receipts: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExtendRequest {
+    #[serde(deserialize_with = "many")]
     receipts: Vec<String>,
     hold: String,
 }
@@ -83,6 +82,7 @@ pub(super) struct ExtendRequest {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NackRequest {
+    #[serde(deserialize_with = "many")]
     receipts: Vec<String>,
     #[serde(default, deserialize_with = "given")]
     delay: Option<String>,
@@ -93,9 +93,6 @@ pub(super) struct NackRequest {
 }
 
 fn receipts(texts: &[String]) -> Result<Vec<Receipt>, Refusal> {
-    if !(1..=MOST).contains(&texts.len()) {
-        return Err(Refusal::bad(format!("receipts: use 1 to {MOST}")));
-    }
     texts
         .iter()
         .map(|text| text.parse().map_err(Refusal::bad))
@@ -160,13 +157,9 @@ pub(super) async fn nack(State(shared): Shares, Body(request): Body<NackRequest>
     ))
 }
 
-pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer {
-    Ok(page_of(
-        &shared
-            .store
-            .dead(query.from.as_deref(), limit(query.limit)?)
-            .await?,
-    ))
+pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer<Page> {
+    let (from, limit) = (query.from.as_deref(), limit(query.limit)?);
+    Ok(Json(shared.store.dead(from, limit).await?))
 }
 
 #[derive(Deserialize)]

@@ -1,8 +1,15 @@
 //! JSON as this interface writes and reads it.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+
+/// Most jobs to be made, receipts, or ids of one request.
+pub(super) const MOST: usize = 1000;
 
 /// An answer of JSON.
 pub(super) struct Json<T>(pub(super) T);
@@ -22,4 +29,37 @@ pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
+}
+
+/// Reads a list of 1 to [`MOST`], and no further: a body has room for far more short ones.
+pub(super) fn many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(Many(PhantomData))
+}
+
+struct Many<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Many<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of 1 to {MOST}")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Vec<T>, A::Error> {
+        let mut read = Vec::new();
+        while let Some(value) = values.next_element()? {
+            if read.len() == MOST {
+                return Err(A::Error::custom(format!(
+                    "too many in a list; use 1 to {MOST}"
+                )));
+            }
+            read.push(value);
+        }
+        match read.is_empty() {
+            true => Err(A::Error::custom(format!("an empty list; use 1 to {MOST}"))),
+            false => Ok(read),
+        }
+    }
 }

@@ -12,19 +12,26 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::json::{Json, given};
+use super::payload::{PAYLOAD, payload};
 use crate::error::StoreError;
 use crate::job::{FARTHEST, NewJob, Priority, Queue, Retry, When};
 use crate::metrics::Metrics;
 use crate::units::{parse_duration, parse_moment};
 
-/// Longest payload, as JSON text.
-pub(super) const PAYLOAD: usize = 64 * 1024;
+/// Longest body of a request for many jobs.
+pub(super) const BATCH: usize = 64 * PAYLOAD;
 
-/// Deepest payload: readers of JSON take few more levels than a hundred, and answers put some around it.
-const LEVELS: usize = 100;
+/// Longest body of another request: room for the rest of it around a payload, which is judged by itself.
+pub(super) const BODY: usize = 4 * PAYLOAD;
+
+const TOO_LARGE: &str =
+    "the body is too large: /v1/jobs/batch takes at most 4 MiB, other requests 256 KiB";
+
+const _: () = assert!(BATCH == 4 << 20 && BODY == 256 << 10);
 
 /// Longest idempotency key.
 const KEY: usize = 200;
@@ -52,7 +59,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         reading.0.store(true, Ordering::Relaxed);
         let body = Bytes::from_request(request, state).await;
         reading.0.store(false, Ordering::Relaxed);
-        let body = body.map_err(|error| Refusal::body(error.status(), error.body_text()))?;
+        let body = body.map_err(|error| match error.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Refusal::body(error.status(), TOO_LARGE.to_owned()),
+            status => Refusal::body(status, error.body_text()),
+        })?;
         let read = serde_json::from_slice(&body).map(Self);
         read.map_err(|error| Refusal::bad(format!("body: {error}")))
     }
@@ -103,16 +113,27 @@ pub(super) struct MoveRequest {
     idempotency_key: Option<String>,
 }
 
-/// A job to be made: the same and what it carries.
+/// A job to be made: the same and what it carries. The fields are named here one by one, because serde reads those of
+/// `flatten` twice, and keeps them as values in between.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateRequest {
     #[serde(default)]
-    payload: Value,
-    #[serde(flatten)]
-    when: MoveRequest,
-    #[serde(flatten)]
-    tries: Tries,
+    payload: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "given")]
+    delay_ms: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
+    delay: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    due_ms: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
+    due: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    idempotency_key: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    max_attempts: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
+    backoff: Option<Backoff>,
     #[serde(default)]
     queue: Queue,
     #[serde(default)]
@@ -120,18 +141,15 @@ pub(super) struct CreateRequest {
 }
 
 /// How often a job is tried; the node's settings say what is left out.
-#[derive(Deserialize)]
 pub(super) struct Tries {
-    #[serde(default, deserialize_with = "given")]
-    max_attempts: Option<u32>,
-    #[serde(default, deserialize_with = "given")]
-    backoff: Option<Backoff>,
+    pub(super) max_attempts: Option<u32>,
+    pub(super) backoff: Option<Backoff>,
 }
 
 /// The rest between two attempts: always the same, or longer each time.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Backoff {
+pub(super) struct Backoff {
     kind: BackoffKind,
     delay: String,
     #[serde(default, deserialize_with = "given")]
@@ -172,14 +190,24 @@ impl Tries {
 
 impl CreateRequest {
     pub(super) fn into_job(self, headers: &HeaderMap, default: &Retry) -> Result<NewJob, Refusal> {
-        let retry = self.tries.retry(default)?;
-        let (payload, when) = (payload(&self.payload)?, self.when.given()?);
+        let tries = Tries {
+            max_attempts: self.max_attempts,
+            backoff: self.backoff,
+        };
+        let time = MoveRequest {
+            delay_ms: self.delay_ms,
+            delay: self.delay,
+            due_ms: self.due_ms,
+            due: self.due,
+            idempotency_key: self.idempotency_key,
+        };
+        let (retry, when) = (tries.retry(default)?, time.given()?);
         // Without a time it is due now.
         let when = when.unwrap_or(When::After(Duration::ZERO));
         Ok(NewJob {
-            payload,
+            payload: payload(self.payload)?,
             when,
-            idempotency_key: self.when.key(headers)?,
+            idempotency_key: time.key(headers)?,
             retry,
             queue: self.queue,
             priority: self.priority,
@@ -231,33 +259,6 @@ impl MoveRequest {
                 "an idempotency key has 1 to {KEY} bytes"
             ))),
             key => Ok(key.map(str::to_owned)),
-        }
-    }
-}
-
-/// Whether arrays and objects lie in each other on no more than so many levels.
-fn is_within(levels: usize, value: &Value) -> bool {
-    let inner = levels.checked_sub(1);
-    let fits = |value: &Value| inner.is_some_and(|levels| is_within(levels, value));
-    match value {
-        Value::Array(values) => inner.is_some() && values.iter().all(fits),
-        Value::Object(fields) => inner.is_some() && fields.values().all(fits),
-        _ => true,
-    }
-}
-
-/// The text of a payload.
-pub(super) fn payload(payload: &Value) -> Result<String, Refusal> {
-    if !is_within(LEVELS, payload) {
-        let reason = format!("the payload is too deep; at most {LEVELS} levels are possible");
-        return Err(Refusal::bad(reason));
-    }
-    let text = payload.to_string();
-    match text.len() {
-        ..=PAYLOAD => Ok(text),
-        bytes => {
-            let reason = format!("the payload has {bytes} bytes; at most {PAYLOAD} are possible");
-            Err(Refusal::body(StatusCode::PAYLOAD_TOO_LARGE, reason))
         }
     }
 }
@@ -328,7 +329,7 @@ impl Refusal {
     }
 
     /// A body that cannot be read.
-    fn body(status: StatusCode, reason: String) -> Self {
+    pub(super) fn body(status: StatusCode, reason: String) -> Self {
         let is_large = status == StatusCode::PAYLOAD_TOO_LARGE;
         Self::new(
             status,

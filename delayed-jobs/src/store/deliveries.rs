@@ -8,11 +8,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::{FromRedisValue, Script, ToRedisArgs};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{JobId, Priority, Queue, most_attempts};
+use crate::job::{JobId, Priority, Queue, as_json, most_attempts};
 use crate::units::millis;
 
 /// A fired job in a consumer's hands.
@@ -40,14 +39,6 @@ pub struct Delivery {
     pub schedule: Option<String>,
     #[serde(serialize_with = "as_text")]
     pub(crate) receipt: Receipt,
-}
-
-/// A payload is JSON, unless a program has made the job by the library.
-fn as_json<S: Serializer>(payload: &str, to: S) -> Result<S::Ok, S::Error> {
-    match serde_json::from_str::<Value>(payload) {
-        Ok(json) => json.serialize(to),
-        Err(_) => to.serialize_str(payload),
-    }
 }
 
 fn as_text<S: Serializer>(receipt: &Receipt, to: S) -> Result<S::Ok, S::Error> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures_util::future::{join_all, try_join_all};
 use redis::{Cmd, Script};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Store;
 use crate::error::{Result, StoreError};
@@ -41,7 +41,7 @@ impl Default for Search {
 }
 
 /// A part of a list of jobs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Page {
     /// Pending jobs in the order of their deadlines; others partition by partition.
     pub jobs: Vec<Job>,

@@ -8,7 +8,7 @@ use super::jobs::{check, restless};
 use super::lists::List;
 use super::{AGREEMENTS, Place, Store};
 use crate::error::{Result, StoreError};
-use crate::job::{JobId, Priority, Queue, Retry, most_attempts};
+use crate::job::{JobId, Priority, Queue, Retry, as_json, most_attempts};
 use crate::recurrence::Recurrence;
 
 /// A schedule to be set up.
@@ -46,6 +46,7 @@ pub struct Schedule {
     /// After so many failed attempts each of its jobs is dead.
     pub max_attempts: u32,
     /// What its jobs carry.
+    #[serde(serialize_with = "as_json")]
     pub payload: String,
 }
 

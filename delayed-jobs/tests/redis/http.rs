@@ -178,48 +178,6 @@ async fn no_field_can_be_null_but_a_payload() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_field_of_a_payload_has_a_meaning() {
-    let (_scene, node) = Scene::served().await;
-    for name in ["RawValue", "Number"] {
-        for value in [json!("1"), json!("{\"a\": 2}"), json!("x"), json!(5)] {
-            let inner = json!({ format!("$serde_json::private::{name}"): value });
-            let payload = json!({ "list": [inner] });
-            for payload in [&inner, &payload] {
-                // Written as a text: this program's own JSON must not give it a meaning either.
-                let text = format!(
-                    r#"{{"payload": {payload}, "delay": "0s", "idempotency_key": {:?}}}"#,
-                    payload.to_string()
-                );
-                let made = node.post("/v1/jobs", &text).await;
-                assert_eq!(node.post("/v1/jobs", &text).await["repeated"], true);
-                let many = format!(r#"{{"jobs": [{{"payload": {payload}, "delay": "0s"}}]}}"#);
-                let many = node.post("/v1/jobs/batch", many).await;
-                let tea = format!(r#"{{"payload": {payload}, "every": "1h"}}"#);
-                let (status, answer) = node.ask("PUT", "/v1/schedules/tea", tea).await;
-                assert!(status < 300, "{payload}: {answer}");
-                let tea = node.get("/v1/schedules/tea").await;
-                assert_eq!(&tea["payload"], payload);
-                let read = node.job(&made["id"]).await;
-                assert_eq!(&read["payload"], payload);
-                for id in [&made["id"], &many["jobs"][0]["id"]] {
-                    until("it has fired", async || node.has_state(id, "fired").await).await;
-                }
-                let taken = node.take("").await;
-                assert_eq!(taken.len(), 2, "{payload}");
-                for one in taken {
-                    assert_eq!(&one["payload"], payload);
-                    node.post(
-                        "/v1/deliveries/ack",
-                        json!({ "receipts": [one["receipt"]] }),
-                    )
-                    .await;
-                }
-            }
-        }
-    }
-}
-
 /// Requests, the status of their refusal, and a part of its reason.
 const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("POST /v1/jobs", "", 400, "body"),
@@ -500,7 +458,7 @@ async fn bad_input_is_refused_with_a_reason() {
         ("POST /v1/jobs", &deep, 400, "at most 100 levels"),
         ("POST /v1/jobs", &long_key, 400, "1 to 200"),
         ("POST /v1/jobs", &big, 413, "at most 65536"),
-        ("POST /v1/jobs", &huge, 413, ""),
+        ("POST /v1/jobs", &huge, 413, "256 KiB"),
         (
             "POST /v1/jobs",
             &backoff("linear", "1s", 0.5),
@@ -565,8 +523,8 @@ async fn the_client_does_the_same() {
         "{reused}"
     );
     assert_eq!(
-        client.get(&made.id).await.unwrap().payload,
-        json!([1, "two"])
+        client.get(&made.id).await.unwrap().payload.as_deref(),
+        Some(r#"[1,"two"]"#)
     );
     assert_eq!(client.list(None, 10).await.unwrap().jobs.len(), 1);
     client

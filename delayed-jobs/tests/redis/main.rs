@@ -9,7 +9,7 @@
 //! * `operators` - tokens, limits, metrics, the log
 //! * `queues` - queues, their pauses and limits; `priorities` - which job is handed out first
 //! * `webhook` - jobs that a node pushes; `packages` - what operators install
-//! * `page` - the page in a browser
+//! * `page` - the page in a browser; `payloads` - what they cost, and that they stay as they are
 
 // Futures of the HTTP client within those of the tests are nested deeply.
 #![recursion_limit = "256"]
@@ -24,6 +24,7 @@ mod node;
 mod operators;
 mod packages;
 mod page;
+mod payloads;
 mod priorities;
 mod queues;
 mod schedules;
