@@ -8,7 +8,7 @@ node=${1:-http://127.0.0.1:8080} queue=${2:-default}
 # ask PATH [curl's options]
 ask() { curl -sS --fail-with-body -m 15 "$node/v1/deliveries$1" "${@:2}"; }
 # tell HOW FIELDS: ends the attempt of the job
-tell() { jq "{receipts: [.receipt]} + $2" <<<"$job" | ask "/$1" -o /dev/null -d @-; }
+tell() { jq "{receipts: [.receipt]} + $2" <<<"$job" | ask "/$1" -o /dev/null -H content-type:application/json -d @-; }
 
 # Put your work here: the payload is the input, and a failure is a failed attempt.
 handle() {

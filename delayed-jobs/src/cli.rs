@@ -116,6 +116,7 @@ async fn serve(
     settings: Settings,
     webhook: &WebhookSettings,
 ) -> Result<bool, Failure> {
+    http::check_address(&settings, listen).map_err(StoreError::Unfit)?;
     let busy = |error| format!("cannot listen on {listen}: {error}");
     let listener = TcpListener::bind(listen).await.map_err(busy)?;
     // From the first lease on, so that each one is given back.

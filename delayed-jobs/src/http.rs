@@ -1,7 +1,8 @@
 //! The interface of a node: JSON over HTTP.
 //!
 //! * `deliveries` - consumers, and dead jobs; `queues` - pauses and limits of queues
-//! * `guard` - tokens, limits, how long answers take; `server` - connections, and how long clients may take
+//! * `guard` - tokens, limits, how long answers take; `origin` - keeps other sites out; `server` - connections, and how
+//!   long clients may take
 //! * `common` - what handlers share; `request`, `payload` - read what is asked for, or refuse it
 //! * `openapi.json` - the interface as machines read it; `page.html` - the page for people
 
@@ -21,7 +22,8 @@ use tokio::net::TcpListener;
 
 use self::common::{Answer, ListQuery, Shares, limit};
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
-use self::json::{Json, given, many};
+use self::json::{Json, Object, given, given_object, many};
+pub(crate) use self::origin::check_address;
 use self::payload::payload;
 use self::queues::{pause, queues, resume, set_limits};
 use self::request::{
@@ -41,6 +43,7 @@ mod deliveries;
 mod description;
 pub(crate) mod guard;
 mod json;
+mod origin;
 mod payload;
 mod queues;
 mod request;
@@ -50,16 +53,16 @@ mod server;
 ///
 /// # Errors
 ///
-/// What the system says of the listener.
+/// What the system says of the listener, or an address of a network without tokens.
 pub async fn serve(
     node: &Node,
     listener: TcpListener,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let shared = Arc::clone(&node.shared);
-    let _ = shared
-        .address
-        .set(format!("http://{}", listener.local_addr()?));
+    let address = listener.local_addr()?;
+    check_address(shared.store.settings(), address).map_err(std::io::Error::other)?;
+    let _ = shared.address.set(format!("http://{address}"));
     shared.tokens.load().map_err(std::io::Error::other)?;
     let router = router(Arc::clone(&shared));
     let limits = Limits::of(shared.store.settings());
@@ -75,11 +78,15 @@ pub async fn serve(
 /// How long requests under way are waited for at the end. A client may never send the rest of one.
 pub(crate) const LAST: Duration = Duration::from_secs(5);
 
+/// No other site shows the page within one of its own, where a click would be meant for something else.
+const ALONE: [(header::HeaderName, &str); 1] =
+    [(header::CONTENT_SECURITY_POLICY, "frame-ancestors 'self'")];
+
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
-        .route("/", get(Html(include_str!("http/page.html"))))
+        .route("/", get((ALONE, Html(include_str!("http/page.html")))))
         .route("/healthz", get(health))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
@@ -185,7 +192,7 @@ fn changed(id: &str, found: Found, to: JobState, what: &str) -> Answer {
 #[serde(deny_unknown_fields)]
 struct BatchRequest {
     #[serde(deserialize_with = "many")]
-    jobs: Vec<CreateRequest>,
+    jobs: Vec<Object<CreateRequest>>,
 }
 
 async fn create_many(
@@ -196,7 +203,7 @@ async fn create_many(
     let jobs = jobs.into_iter().zip(0..);
     // Nothing is accepted if one of them is wrong.
     let jobs: Vec<NewJob> = jobs
-        .map(|(job, at)| job.into_job(&none, default).map_err(|bad| bad.of_job(at)))
+        .map(|(Object(job), at)| job.into_job(&none, default).map_err(|bad| bad.of_job(at)))
         .collect::<Result<_, _>>()?;
     guard::room(&shared, jobs.len() as u64)?;
     let accepted = shared
@@ -281,7 +288,7 @@ struct ScheduleRequest {
     payload: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "given")]
     max_attempts: Option<u32>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_object")]
     backoff: Option<Backoff>,
     #[serde(default)]
     queue: Queue,

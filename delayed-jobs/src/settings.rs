@@ -82,6 +82,12 @@ pub struct Settings {
     /// A file with a line `read TOKEN` or `write TOKEN` for each bearer token that is accepted over HTTP
     #[arg(long, value_name = "FILE")]
     pub tokens: Option<PathBuf>,
+    /// Serves everybody who reaches an address that is not of this machine alone
+    #[arg(long, conflicts_with = "tokens")]
+    pub without_tokens: bool,
+    /// Names of this node in URLs, separated by commas: without tokens it answers only to addresses, localhost and these
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub hosts: Vec<String>,
     /// How long a new connection over HTTP may take for the header of its first request
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
     pub header_timeout: Duration,

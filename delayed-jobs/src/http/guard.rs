@@ -1,15 +1,17 @@
-//! Decides which requests come in: bearer tokens, limits on what waits. Times each answer, and answers late ones itself.
+//! Decides which requests come in: tokens, sites, kinds of bodies, limits on what waits. Times each answer, and answers
+//! late ones itself.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tickwheel_util::time;
 
 use super::deliveries::LONGEST_WAIT;
+use super::origin::{check_kind, check_site};
 use super::request::{Reading, Refusal, Refused};
 use crate::access::Access;
 use crate::node::Shared;
@@ -18,13 +20,19 @@ use crate::units::lock;
 /// Pages that need no token: they hold nothing of the namespace.
 const OPEN: [&str; 4] = ["/", "/healthz", "/readyz", "/openapi.json"];
 
-/// Refuses a request whose token does not allow it.
-fn check(shared: &Shared, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-    let reads = [Method::GET, Method::HEAD].contains(method);
-    if reads && OPEN.contains(&path) {
+/// Refuses a request that is not for this node, or whose token does not allow it.
+fn check(shared: &Shared, request: &Request) -> Result<(), Refusal> {
+    let reads = [Method::GET, Method::HEAD].contains(request.method());
+    if reads && OPEN.contains(&request.uri().path()) {
         return Ok(());
     }
-    let given = headers
+    let settings = shared.store.settings();
+    if settings.tokens.is_none() {
+        check_site(&settings.hosts, request)?;
+        return check_kind(request);
+    }
+    let given = request
+        .headers()
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok());
     let token = given.and_then(|text| text.split_once(' '));
@@ -41,7 +49,7 @@ fn check(shared: &Shared, method: &Method, path: &str, headers: &HeaderMap) -> R
             "forbidden",
             "this token may only read",
         ),
-        Some(_) => return Ok(()),
+        Some(_) => return check_kind(request),
     };
     Err(Refusal::new(status, code, reason))
 }
@@ -65,7 +73,7 @@ pub(super) async fn guard(
 ) -> Response {
     let (started, method) = (Instant::now(), request.method().clone());
     let route = path.map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
-    let allowed = check(&shared, &method, request.uri().path(), request.headers());
+    let allowed = check(&shared, &request);
     let response = match allowed {
         Ok(()) => {
             let reading = Reading::default();

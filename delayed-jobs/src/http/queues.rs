@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::common::{Answer, Shares};
-use super::json::{Json, given};
+use super::json::{Json, given, given_object};
 use super::request::{Body, Named, Refusal, duration};
 use crate::job::Queue;
 use crate::store::{Limits, Rate};
@@ -24,7 +24,7 @@ pub(super) async fn queues(State(shared): Shares) -> Answer {
 pub(super) struct LimitsRequest {
     #[serde(default, deserialize_with = "given")]
     concurrency: Option<u32>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_object")]
     rate: Option<RateRequest>,
 }
 

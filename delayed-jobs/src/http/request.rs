@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::json::{Json, given};
+use super::json::{Json, Object, given, given_object};
 use super::payload::{PAYLOAD, payload};
 use crate::error::StoreError;
 use crate::job::{FARTHEST, NewJob, Priority, Queue, Retry, When};
@@ -63,7 +63,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             StatusCode::PAYLOAD_TOO_LARGE => Refusal::body(error.status(), TOO_LARGE.to_owned()),
             status => Refusal::body(status, error.body_text()),
         })?;
-        let read = serde_json::from_slice(&body).map(Self);
+        let read = serde_json::from_slice(&body).map(|Object(value)| Self(value));
         read.map_err(|error| Refusal::bad(format!("body: {error}")))
     }
 }
@@ -132,7 +132,7 @@ pub(super) struct CreateRequest {
     idempotency_key: Option<String>,
     #[serde(default, deserialize_with = "given")]
     max_attempts: Option<u32>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_object")]
     backoff: Option<Backoff>,
     #[serde(default)]
     queue: Queue,

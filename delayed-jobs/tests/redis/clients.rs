@@ -96,12 +96,15 @@ async fn answer(stream: &mut TcpStream) -> String {
     }
 }
 
-const OVERVIEW: &str = "GET /v1/overview HTTP/1.1\r\nhost: a\r\n\r\n";
+const OVERVIEW: &str = "GET /v1/overview HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_never_ends_its_first_header_is_cut() {
     let served = Served::with(|settings| settings.header_timeout = 500 * MS).await;
-    let slow = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "y".repeat(2_000));
+    let slow = format!(
+        "GET / HTTP/1.1\r\nhost: localhost\r\nx: {}",
+        "y".repeat(2_000)
+    );
     for (text, rest) in [(slow.as_str(), 20 * MS), ("", 20 * MS)] {
         let mut stream = served.connect().await;
         let (answer, after) = drip(&mut stream, text, rest).await;
@@ -139,14 +142,15 @@ async fn a_request_that_takes_too_long_gets_an_answer_that_says_whose_fault_it_i
     .await;
     // The client sends half a body.
     let mut stream = served.connect().await;
-    let half = "POST /v1/jobs HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{\"payload\":";
+    let half = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{\"payload\":";
     let (answer, after) = drip(&mut stream, half, Duration::ZERO).await;
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
     assert!(answer.contains("\"code\":\"request_timeout\""), "{answer}");
     assert!((600 * MS..10_000 * MS).contains(&after), "{after:?}");
     // A consumer waits longer than that, and has its answer.
     let mut stream = served.connect().await;
-    let wait = "POST /v1/deliveries?wait=2s HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let wait =
+        "POST /v1/deliveries?wait=2s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let (answer, after) = drip(&mut stream, wait, Duration::ZERO).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.ends_with("{\"deliveries\":[]}"), "{answer}");
@@ -154,7 +158,7 @@ async fn a_request_that_takes_too_long_gets_an_answer_that_says_whose_fault_it_i
     // Redis is slow.
     let _: String = say(&served.scene.redis, "CLIENT PAUSE 4000 ALL").await;
     let mut stream = served.connect().await;
-    let ask = OVERVIEW.replace("host", "connection: close\r\nhost");
+    let ask = OVERVIEW.replace("host:", "connection: close\r\nhost:");
     let (answer, after) = drip(&mut stream, &ask, Duration::ZERO).await;
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
     assert!(answer.contains("\"code\":\"too_slow\"") && answer.contains("retry-after: 1"));
@@ -171,7 +175,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
     let mut stream = socket.connect(served.address).await.unwrap();
-    let ask = "GET /v1/jobs?limit=100 HTTP/1.1\r\nhost: a\r\n\r\n".repeat(4);
+    let ask = "GET /v1/jobs?limit=100 HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(4);
     stream.write_all(ask.as_bytes()).await.unwrap();
     // It reads again only after the limit, and then finds that the rest is missing.
     tokio::time::sleep(4_000 * MS).await;
@@ -179,7 +183,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     assert!(answers.len() < 23_000_000, "{} bytes", answers.len());
     // One that reads slowly has all of it. (The system tells of room only when a third of its buffer is free.)
     let mut stream = served.connect().await;
-    let ask = "GET /v1/jobs?limit=100 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let ask = "GET /v1/jobs?limit=100 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     stream.write_all(ask.as_bytes()).await.unwrap();
     let (mut got, mut part, start) = (Vec::new(), vec![0; 300_000], Instant::now());
     loop {
@@ -205,7 +209,7 @@ async fn a_server_that_ends_answers_what_is_under_way_and_closes_the_rest() {
     answer(&mut idle).await;
     let mut silent = served.connect().await;
     let mut asking = served.connect().await;
-    let wait = "POST /v1/deliveries?wait=60s HTTP/1.1\r\nhost: a\r\n\r\n";
+    let wait = "POST /v1/deliveries?wait=60s HTTP/1.1\r\nhost: localhost\r\n\r\n";
     asking.write_all(wait.as_bytes()).await.unwrap();
     tokio::time::sleep(300 * MS).await;
     let start = Instant::now();
@@ -220,7 +224,7 @@ async fn a_server_that_ends_answers_what_is_under_way_and_closes_the_rest() {
     // A request that is never complete is waited for for 5 s.
     let served = Served::with(|_| {}).await;
     let mut half = served.connect().await;
-    let text = "POST /v1/jobs HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{";
+    let text = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{";
     half.write_all(text.as_bytes()).await.unwrap();
     tokio::time::sleep(300 * MS).await;
     let start = Instant::now();

@@ -212,6 +212,7 @@ async fn a_node_that_is_cut_off_stops_firing_when_its_lease_ends() {
     let url = format!("{}/v1/jobs", cut_off.address());
     let refused = reqwest::Client::new()
         .post(url)
+        .header("content-type", "application/json")
         .body(r#"{"delay_ms": 5}"#)
         .send()
         .await
@@ -262,7 +263,7 @@ async fn a_node_that_is_asked_to_end_waits_for_no_client_that_says_no_more() {
     let mut clients = Vec::new();
     for said in [
         "GET /v1/jobs HTTP/1.1\r\nho",
-        "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
+        "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{",
     ] {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(said.as_bytes()).await.unwrap();

@@ -181,6 +181,20 @@ async fn no_field_can_be_null_but_a_payload() {
 /// Requests, the status of their refusal, and a part of its reason.
 const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("POST /v1/jobs", "", 400, "body"),
+    ("POST /v1/jobs", "[]", 400, "an object"),
+    ("POST /v1/jobs/batch", r#"{"jobs": [[]]}"#, 400, "an object"),
+    (
+        "POST /v1/jobs",
+        r#"{"backoff": ["fixed", "1s"]}"#,
+        400,
+        "an object",
+    ),
+    (
+        "PUT /v1/queues/mail",
+        r#"{"rate": [1, "1s"]}"#,
+        400,
+        "an object",
+    ),
     (
         "PATCH /v1/jobs/1-0000000000000000",
         "{}",
@@ -490,6 +504,7 @@ async fn bad_input_is_refused_with_a_reason() {
         let request = reqwest::Client::new()
             .post(format!("{}/v1/jobs", node.address()))
             .body(body);
+        let request = request.header("content-type", "application/json");
         request.header("idempotency-key", key).send()
     };
     assert_eq!(

@@ -1,10 +1,12 @@
-//! What operators rely on: tokens, limits, metrics, the log.
+//! What operators rely on: tokens, other sites, limits, metrics, the log.
 
 use std::collections::HashSet;
 use std::process::Stdio;
 
 use delayed_jobs::{Settings, When};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
 use crate::servers::serve;
 use crate::support::{HOUR, MS, Scene, ask, job, now_ms, patient, until};
@@ -77,6 +79,153 @@ async fn tokens_read_or_write_and_are_exchanged_without_a_restart() {
     })
     .await;
     assert_eq!(asks("POST", "/v1/jobs", "another-0123456789").await.0, 201);
+}
+
+/// Sends a request as it is written; returns the status and the text of the answer.
+async fn send(address: &str, text: &str) -> (u16, String) {
+    let address = address.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_can_do_nothing_to_a_node_without_tokens() {
+    let (scene, node) = Scene::served_with(patient).await;
+    let own = node.address().trim_start_matches("http://");
+    let json = "content-type: application/json";
+    let host = format!("host: {own}");
+    let host = host.as_str();
+    let origin = format!("origin: http://{own}");
+    let pause = "POST /v1/queues/mail/pause";
+    for (request, version, headers, body, status) in [
+        ("POST /v1/jobs", "1.1", &[host, json][..], "{}", 201),
+        ("POST /v1/jobs", "1.1", &[host, json, &origin], "{}", 201),
+        ("POST /v1/jobs", "1.0", &[host, json], "{}", 201),
+        // A form, or a text, needs no leave of the browser's.
+        (
+            "POST /v1/jobs",
+            "1.1",
+            &[host, "content-type: text/plain"],
+            "{}",
+            415,
+        ),
+        ("POST /v1/jobs", "1.1", &[host], "{}", 415),
+        (
+            pause,
+            "1.1",
+            &[host, "content-type: application/x-www-form-urlencoded"],
+            "",
+            415,
+        ),
+        // A request without a body needs none either.
+        (pause, "1.1", &[host, "origin: https://evil.com"], "", 403),
+        (pause, "1.1", &[host, "origin: null"], "", 403),
+        (
+            pause,
+            "1.1",
+            &[host, "origin: http://localhost:3000"],
+            "",
+            403,
+        ),
+        (
+            pause,
+            "1.1",
+            &[host, &origin, "origin: https://evil.com"],
+            "",
+            403,
+        ),
+        // Its own name leads here since.
+        (
+            pause,
+            "1.1",
+            &["host: evil.com", "origin: http://evil.com"],
+            "",
+            403,
+        ),
+        ("GET /v1/jobs", "1.1", &["host: evil.com"], "", 403),
+        (
+            "GET /metrics",
+            "1.1",
+            &["host: localhost.evil.com:80"],
+            "",
+            403,
+        ),
+        ("GET /v1/jobs", "1.1", &[host, "host: evil.com"], "", 403),
+        ("GET /v1/jobs", "1.1", &["host: evil.com", host], "", 403),
+        ("GET /v1/jobs", "1.1", &[], "", 403),
+        ("GET /v1/jobs", "1.0", &[], "", 403),
+        ("GET http://evil.com/v1/jobs", "1.1", &[host], "", 403),
+        ("GET http://localhost/v1/jobs", "1.1", &[host], "", 200),
+        // It asks for leave to send JSON, and no answer gives it.
+        (
+            "OPTIONS /v1/jobs",
+            "1.1",
+            &[host, "origin: https://evil.com"],
+            "",
+            403,
+        ),
+        ("OPTIONS /v1/jobs", "1.1", &[host, &origin], "", 405),
+        // These hold nothing of the namespace.
+        ("GET /healthz", "1.0", &[], "", 200),
+        ("GET /", "1.1", &["host: evil.com"], "", 200),
+        ("POST /", "1.1", &["host: evil.com"], "", 403),
+    ] {
+        let (headers, length) = (headers.join("\r\n"), body.len());
+        let text = format!("{request} HTTP/{version}\r\n{headers}\r\ncontent-length: {length}");
+        let text = text.replace("\r\n\r\n", "\r\n") + "\r\nconnection: close\r\n\r\n" + body;
+        let (got, answer) = send(node.address(), &text).await;
+        assert_eq!(got, status, "{text}: {answer}");
+        let lower = answer.to_lowercase();
+        assert!(!lower.contains("access-control"), "{text}: {answer}");
+        for (status, cure) in [(415, "--json"), (403, "`hosts`")] {
+            assert!(got != status || answer.contains(cure), "{text}: {answer}");
+        }
+    }
+    let paused = scene.store.overview().await.unwrap().queues;
+    assert!(paused.iter().all(|queue| !queue.paused));
+    // No other site shows the page within its own.
+    let page = format!("GET / HTTP/1.1\r\n{host}\r\nconnection: close\r\n\r\n");
+    let (_, page) = send(node.address(), &page).await;
+    assert!(page.contains("frame-ancestors 'self'"), "{page:.500}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_a_network_has_tokens_or_says_that_it_has_none() {
+    let scene = Scene::with(patient).await;
+    let any = ["--listen", "0.0.0.0:0"];
+    let output = serve(&scene.redis.url(), &any).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("`tokens`") && said.contains("without_tokens"),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let mut node = serve(&scene.redis.url(), &any)
+        .args(["--without-tokens", "--hosts", "jobs,jobs.example.org"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    let port = line.rsplit(':').next().unwrap();
+    for (host, origin, status) in [
+        ("jobs", "https://jobs.example.org", 201),
+        ("jobs.example.org:80", "http://jobs", 201),
+        ("10.1.2.3", "http://10.1.2.3", 201),
+        ("jobs", "https://evil.com", 403),
+        ("evil.com", "http://evil.com", 403),
+    ] {
+        let text = format!(
+            "POST /v1/jobs HTTP/1.1\r\nhost: {host}\r\norigin: {origin}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}"
+        );
+        let (got, answer) = send(&format!("127.0.0.1:{port}"), &text).await;
+        assert_eq!(got, status, "{host} {origin}: {answer}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

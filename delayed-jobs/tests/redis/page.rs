@@ -250,6 +250,7 @@ async fn pass(State(node): State<Arc<String>>, request: Request) -> Response {
     let method = request.method().clone();
     let body = Bytes::from_request(request, &()).await.unwrap();
     let asked = reqwest::Client::new().request(method, format!("{node}{path}"));
+    let asked = asked.header("content-type", "application/json");
     let answer = asked.body(body).send().await.unwrap();
     let status = answer.status();
     let text = answer.text().await.unwrap();

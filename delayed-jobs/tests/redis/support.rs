@@ -222,6 +222,7 @@ pub(crate) async fn ask(url: &str, method: &str, token: &str, body: impl ToStrin
     // A client per runtime: connections end with the runtime that made them.
     let mut request = reqwest::Client::new()
         .request(method, url)
+        .header("content-type", "application/json")
         .body(body.to_string());
     if !token.is_empty() {
         request = request.bearer_auth(token);
