@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crate::units::lock;
 
@@ -28,7 +28,8 @@ pub(crate) struct Tokens {
 
 struct Known {
     tokens: HashMap<String, Access>,
-    changed: Option<SystemTime>,
+    /// The text of the file. A new one may have the date of the one before.
+    text: Option<String>,
     looked: Instant,
 }
 
@@ -36,7 +37,7 @@ impl Tokens {
     pub(crate) fn new(file: Option<PathBuf>) -> Self {
         let known = Known {
             tokens: HashMap::new(),
-            changed: None,
+            text: None,
             looked: Instant::now(),
         };
         Self {
@@ -45,7 +46,7 @@ impl Tokens {
         }
     }
 
-    /// Reads the file if it has changed.
+    /// Reads the file.
     ///
     /// # Errors
     ///
@@ -57,12 +58,11 @@ impl Tokens {
         let wrong = |why: String| format!("{}: {why}", file.display());
         let mut known = lock(&self.known);
         known.looked = Instant::now();
-        let changed = file.metadata().and_then(|data| data.modified()).ok();
-        if known.changed != changed || changed.is_none() {
-            let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-            // Not before: a file that cannot be read is tried again, because it may become so without a change.
-            known.changed = changed;
-            known.tokens = parsed(&text).map_err(wrong)?;
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        if known.text.as_ref() != Some(&text) {
+            let tokens = parsed(&text);
+            known.text = Some(text);
+            known.tokens = tokens.map_err(wrong)?;
         }
         Ok(())
     }
@@ -108,6 +108,8 @@ fn parsed(text: &str) -> Result<HashMap<String, Access>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     #[test]
@@ -140,8 +142,14 @@ mod tests {
         };
         let tokens = Tokens::new(Some(file.clone()));
         std::fs::write(&file, "write 0123456789abcdef").unwrap();
+        date();
         tokens.load().unwrap();
         assert_eq!(tokens.access(Some("0123456789abcdef")), Some(Access::Write));
+        // Another one with the same date, as `cp -p` makes it.
+        std::fs::write(&file, "read  0123456789abcdef").unwrap();
+        date();
+        tokens.load().unwrap();
+        assert_eq!(tokens.access(Some("0123456789abcdef")), Some(Access::Read));
         // Nobody can read a folder, not even root.
         std::fs::remove_file(&file).unwrap();
         std::fs::create_dir(&file).unwrap();

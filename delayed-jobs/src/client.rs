@@ -16,7 +16,10 @@ use crate::job::{Accepted, FARTHEST, Found, JobId, NewJob, Priority, Queue, Stat
 use crate::link::prepare_tls;
 use crate::settings::Secret;
 use crate::store::Overview;
-use crate::units::{millis, random};
+use crate::units::{millis, random, without_login};
+
+/// Most of the answer of a proxy that an error shows, in characters.
+const REASON: usize = 200;
 
 /// Distance of rounds over all nodes.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -381,7 +384,7 @@ impl Client {
                 request = request.header(kind.0, kind.1).body(body.clone());
             }
             let why = match answer(request).await {
-                Err(ClientError::Away(why)) => format!("{node}: {why}"),
+                Err(ClientError::Away(why)) => format!("{}: {why}", without_login(node)),
                 counts => return counts,
             };
             if Instant::now() >= end {
@@ -405,9 +408,12 @@ async fn answer<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result
     }
     let text = response.text().await.unwrap_or_default();
     let said: Value = serde_json::from_str(&text).unwrap_or_default();
+    // What has no code is not of a node: a proxy answers like this until it is right again.
+    let is_own = said["error"]["code"].is_string();
     let reason = said["error"]["reason"].as_str().map_or(text, str::to_owned);
     let passes = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
-    if status.is_server_error() || passes.contains(&status) {
+    if !is_own || status.is_server_error() || passes.contains(&status) {
+        let reason: String = reason.chars().take(REASON).collect();
         return Err(ClientError::Away(format!("{status}: {reason}")));
     }
     Err(ClientError::Refused {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use nix::sys::signal::{Signal, killpg};
@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{Client, ClientError, ShownDelivery};
 use crate::error::{Failure, StoreError};
+use crate::http::LONGEST_HOLD;
 use crate::job::Queue;
 use crate::units::{duration, is_http};
 
@@ -24,6 +25,9 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// How long a request is tried, on one node after the other.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Distance of tries while no node answers.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The end of the command's error output that is kept as the reason of a failure, in bytes.
 const REASON: usize = 400;
@@ -72,12 +76,14 @@ pub(crate) async fn consume(
     settings: &ConsumeSettings,
     end: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
-    if settings.hold < Duration::from_secs(1) {
-        return Err(StoreError::Unfit("hold: use 1s or more".to_owned()).into());
+    if !(Duration::from_secs(1)..=LONGEST_HOLD).contains(&settings.hold) {
+        let why = "hold: use 1s or more, and at most 24h";
+        return Err(StoreError::Unfit(why.to_owned()).into());
     }
     for node in &settings.nodes {
         if !is_http(node) {
-            let why = format!("node: `{node}` is not a URL of http or https");
+            // It is not shown: it may hold a password.
+            let why = "node: not a URL of http or https, such as http://127.0.0.1:8080".to_owned();
             return Err(StoreError::Unfit(why).into());
         }
     }
@@ -121,7 +127,7 @@ async fn work(
             Err(error @ ClientError::Refused { .. }) => return Err(error),
             Err(error) => {
                 tracing::warn!("{error}");
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                tokio::time::sleep(AGAIN).await;
             }
         }
     }
@@ -143,13 +149,28 @@ async fn handle(client: &Client, settings: &ConsumeSettings, one: ShownDelivery)
             }
         }
     };
-    let told = match outcome {
-        Ok(Ok(())) => client.acknowledge(&receipts).await,
-        Ok(Err(reason)) => client.fail(&receipts, &reason).await,
-        Err(_) => client.fail(&receipts, "the command ran for too long").await,
+    let failure = match outcome {
+        Ok(ended) => ended.err(),
+        Err(_) => Some("the command ran for too long".to_owned()),
     };
-    if let Err(error) = told {
-        tracing::warn!(job = %one.id, "the outcome is not known to the nodes: {error}");
+    // For as long as the job may be held.
+    let end = Instant::now() + settings.hold;
+    loop {
+        let told = match &failure {
+            None => client.acknowledge(&receipts).await,
+            Some(reason) => client.fail(&receipts, reason).await,
+        };
+        match told {
+            Ok(()) => return,
+            Err(ClientError::Away(why)) if Instant::now() < end => {
+                tracing::warn!(job = %one.id, "the outcome is not told yet: {why}");
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(error) => {
+                tracing::warn!(job = %one.id, "the outcome is not known to the nodes: {error}");
+                return;
+            }
+        }
     }
 }
 

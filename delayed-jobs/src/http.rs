@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use self::common::{Answer, ListQuery, Shares, limit};
+pub(crate) use self::deliveries::LONGEST_HOLD;
 use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
 use self::json::{Json, Object, given, given_object, many};
 pub(crate) use self::origin::check_address;
@@ -300,7 +301,7 @@ impl ScheduleRequest {
     fn recurrence(&self) -> Result<Recurrence, Refusal> {
         let recurrence = match (&self.every, &self.cron, self.timezone.as_deref()) {
             (Some(every), None, None) => Recurrence::every(duration("every", every)?),
-            (None, Some(pattern), zone) => Recurrence::cron(pattern, zone.unwrap_or("")),
+            (None, Some(pattern), zone) => Recurrence::cron(pattern, zone.unwrap_or("UTC")),
             _ => {
                 return Err(Refusal::bad(
                     "give either every, or cron and perhaps timezone",

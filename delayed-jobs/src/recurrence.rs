@@ -39,7 +39,7 @@ impl Recurrence {
     }
 
     /// Occurrences by a cron pattern of five fields, or six with seconds first, in a time zone such as
-    /// `Europe/Berlin`; `UTC` if it is empty.
+    /// `Europe/Berlin` or `UTC`.
     ///
     /// Where the clock of the zone is changed, a pattern whose seconds, minutes or hours have a `*` is an interval: it
     /// comes whenever the clock shows such a time. Any other one names times of the day, and each comes once on each
@@ -50,7 +50,6 @@ impl Recurrence {
     ///
     /// What is wrong with the pattern or the zone.
     pub fn cron(pattern: &str, zone: &str) -> Result<Self, String> {
-        let zone = if zone.is_empty() { "UTC" } else { zone };
         let zone: Tz = zone.parse().map_err(|_| {
             format!("timezone: `{zone}` is not one of the IANA list, such as Europe/Berlin")
         })?;
@@ -199,10 +198,10 @@ mod tests {
             nine.next(Some(friday), friday - 500),
             Ok(ms("2026-03-30T07:00:00Z"))
         );
-        let seconds = Recurrence::cron("*/10 * * * * *", "").unwrap();
+        let seconds = Recurrence::cron("*/10 * * * * *", "UTC").unwrap();
         assert_eq!(seconds.next(None, 61_000), Ok(70_000));
         for never in ["0 0 30 2 *", "0 0 * 30 2 *"] {
-            let never = Recurrence::cron(never, "").unwrap().next(None, 0);
+            let never = Recurrence::cron(never, "UTC").unwrap().next(None, 0);
             assert_eq!(never, Err("no date fits its pattern".to_owned()));
         }
     }

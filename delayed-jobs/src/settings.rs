@@ -144,13 +144,29 @@ impl Settings {
             .contains(&Duration::ZERO)
         {
             "header_timeout, idle_timeout and request_timeout must not be 0"
-        } else if self.lease.max(self.window).max(self.retention) > FARTHEST {
-            // Redis takes no time to live of any length.
-            "lease, window and retention must not be above ten years"
+        } else if self.times().into_iter().any(|time| time > FARTHEST) {
+            // Neither Redis nor a clock takes times of any length.
+            "times must not be above ten years"
         } else {
             return Ok(());
         };
         Err(wrong.to_owned())
+    }
+
+    /// All times that are set.
+    fn times(&self) -> [Duration; 10] {
+        [
+            self.lease,
+            self.window,
+            self.retention,
+            self.dead_retention.unwrap_or_default(),
+            self.patience,
+            self.hold,
+            self.header_timeout,
+            self.idle_timeout,
+            self.request_timeout,
+            self.tick,
+        ]
     }
 
     pub(crate) fn lease_ms(&self) -> u64 {
@@ -189,19 +205,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_redis_cannot_keep_are_refused() {
+    fn times_beyond_all_clocks_are_refused() {
         let fits = |change: fn(&mut Settings, Duration), time| {
             let mut settings = Settings::default();
             change(&mut settings, time);
             settings.check().is_ok()
         };
-        let changes: [fn(&mut Settings, Duration); 3] = [
+        let changes: [fn(&mut Settings, Duration); 10] = [
             |settings, time| settings.lease = time,
             |settings, time| settings.window = time,
             |settings, time| settings.retention = time,
+            |settings, time| settings.dead_retention = Some(time),
+            |settings, time| settings.patience = time,
+            |settings, time| settings.hold = time,
+            |settings, time| settings.header_timeout = time,
+            |settings, time| settings.idle_timeout = time,
+            |settings, time| settings.request_timeout = time,
+            |settings, time| settings.tick = time,
         ];
         for change in changes {
+            let seconds = Duration::from_secs(u64::MAX);
             assert!(fits(change, FARTHEST) && !fits(change, Duration::MAX));
+            assert!(!fits(change, seconds));
         }
     }
 }

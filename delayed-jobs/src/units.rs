@@ -48,6 +48,18 @@ pub(crate) fn is_http(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()))
 }
 
+/// A URL without the name and the password that it may hold.
+pub(crate) fn without_login(url: &str) -> String {
+    // Of another text any part may be a password.
+    let parsed = reqwest::Url::parse(url).ok().filter(|_| is_http(url));
+    let Some(mut shown) = parsed else {
+        return "no URL".to_owned();
+    };
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    shown.into()
+}
+
 /// Microseconds since 1970.
 pub(crate) fn now_us() -> u64 {
     let since = SystemTime::now()
@@ -122,6 +134,18 @@ mod tests {
             "+2030-01-31T12:00:00Z",
         ] {
             assert!(parse_moment(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_login() {
+        for (url, shown) in [
+            ("http://me:secret@a:1/x", "http://a:1/x"),
+            ("http://a:1", "http://a:1/"),
+            ("me:secret@", "no URL"),
+            ("secret", "no URL"),
+        ] {
+            assert_eq!(without_login(url), shown);
         }
     }
 

@@ -31,6 +31,9 @@ const RETRY: Duration = Duration::from_millis(200);
 /// The longest time for which an answer is waited for.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
+/// The longest time that a receiver can put a job off.
+const LONGEST_REST: Duration = Duration::from_secs(24 * 3600);
+
 /// Most of an answer, or of an error, that is kept as the reason of a failure, in characters.
 const REASON: usize = 200;
 
@@ -78,8 +81,9 @@ pub(crate) fn push(settings: &WebhookSettings, node: &Node) -> Result<JoinSet<()
     let secret = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let key = key(secret.trim()).map_err(wrong)?;
     if !is_http(url) {
-        let why = format!("webhook_url: `{url}` is not a URL of http or https");
-        return Err(StoreError::Unfit(why).into());
+        // It is not shown: it may hold a password.
+        let why = "webhook_url: not a URL of http or https, such as https://example.com/jobs";
+        return Err(StoreError::Unfit(why.to_owned()).into());
     }
     let timeout = settings.webhook_timeout;
     if timeout.is_zero() || timeout > LONGEST {
@@ -133,8 +137,12 @@ fn signature(key: &[u8], id: &str, seconds: u64, body: &str) -> String {
 }
 
 /// Reads after how long a receiver wants to be asked again: it says so in seconds, or names a moment of its own clock,
-/// which its `Date` tells. A moment that has passed says nothing.
+/// which its `Date` tells. A moment that has passed says nothing, and one that is far ahead counts as [`LONGEST_REST`].
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    asked_rest(headers, now).map(|rest| rest.min(LONGEST_REST))
+}
+
+fn asked_rest(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let after = text(RETRY_AFTER)?;
     if let Ok(seconds) = after.parse() {
@@ -248,10 +256,7 @@ impl Pusher {
         }
         let text = String::from_utf8_lossy(&said);
         let text: String = text.chars().take(REASON).collect();
-        Err(failed(
-            format!("{status}: {text}"),
-            delay.map(|delay| delay.min(crate::job::FARTHEST)),
-        ))
+        Err(failed(format!("{status}: {text}"), delay))
     }
 }
 
@@ -268,6 +273,9 @@ mod tests {
         for (after, date, delay) in [
             ("6", date, Some(6)),
             ("0", None, Some(0)),
+            ("315360000", None, Some(86_400)),
+            ("18446744073709551615", None, Some(86_400)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", date, Some(86_400)),
             ("Sun, 06 Nov 1994 08:49:43 GMT", date, Some(6)),
             ("Sun, 06 Nov 1994 08:49:43 GMT", None, Some(6)),
             ("Sunday, 06-Nov-94 08:49:43 GMT", None, Some(6)),

@@ -19,7 +19,7 @@ use crate::store::{Failed, Nack, Page, Receipt};
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Longest hold.
-const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 
 /// Longest reason for a failure that is kept, in characters.
 const REASON: usize = 500;

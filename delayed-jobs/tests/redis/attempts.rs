@@ -7,7 +7,9 @@ use delayed_jobs::{
     StoreError, When,
 };
 
-use crate::support::{HOUR, MS, Scene, job, now_ms, say, until};
+use serde_json::json;
+
+use crate::support::{HOUR, MS, Scene, job, now_ms, patient, say, until};
 
 fn tried(payload: &str, retry: Retry) -> NewJob {
     NewJob {
@@ -288,4 +290,23 @@ async fn a_policy_that_the_scripts_cannot_carry_out_is_refused() {
         let refused = scene.store.schedule(&plan).await;
         assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_job_keeps_its_key_until_it_is_purged() {
+    let (_scene, node) = Scene::served_with(patient).await;
+    let body = json!({ "idempotency_key": "k", "max_attempts": 1 });
+    let made = node.post("/v1/jobs", &body).await;
+    let taken = node.take("").await;
+    let nack = json!({ "receipts": [taken[0]["receipt"]] });
+    node.post("/v1/deliveries/nack", nack).await;
+    assert!(node.has_state(&made["id"], "dead").await);
+    let again = node.post("/v1/jobs", &body).await;
+    assert_eq!(
+        (&again["id"], &again["repeated"]),
+        (&made["id"], &json!(true))
+    );
+    node.post("/v1/dead/purge", json!({ "ids": [made["id"]] }))
+        .await;
+    assert_eq!(node.post("/v1/jobs", &body).await["repeated"], false);
 }

@@ -1,13 +1,20 @@
 //! Consumers over HTTP: by hand, by `consume --exec`, and the workers of `examples`.
 
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::support::{Api, MS, PROGRAM, Scene, now_ms, say, until};
+use crate::support::{Api, MS, PROGRAM, Scene, now_ms, patient, say, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
@@ -241,6 +248,72 @@ async fn a_command_that_runs_for_too_long_ends_with_all_that_it_has_begun() {
     tokio::time::sleep(2_500 * MS).await;
     let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
     assert_eq!(told, "begun\n", "its next attempt would run beside it");
+}
+
+/// A proxy before a node: it answers with a status of its own, unless that is 0.
+async fn stand_before(
+    State((node, own)): State<(Arc<String>, Arc<AtomicU16>)>,
+    request: Request,
+) -> Response {
+    let own = own.load(Ordering::SeqCst);
+    if own != 0 {
+        return (StatusCode::from_u16(own).unwrap(), "<html>not now</html>").into_response();
+    }
+    let path = request.uri().path_and_query().unwrap().to_string();
+    let body = Bytes::from_request(request, &()).await.unwrap();
+    let asked = reqwest::Client::new().post(format!("{node}{path}"));
+    let asked = asked.header("content-type", "application/json").body(body);
+    let answer = asked.send().await.unwrap();
+    let status = answer.status();
+    (status, answer.text().await.unwrap()).into_response()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_goes_on_when_a_proxy_refuses_and_tells_the_outcome_later() {
+    let (_scene, node) = Scene::served_with(patient).await;
+    let own = Arc::new(AtomicU16::new(0));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let state = (Arc::new(node.address().to_owned()), Arc::clone(&own));
+    let router = Router::new().fallback(stand_before).with_state(state);
+    tokio::spawn(axum::serve(listener, router).into_future());
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
+    let command = "echo >> begun; while ! [ -e go ]; do sleep 0.05; done";
+    let mut worker = Command::new(PROGRAM)
+        .args([
+            "consume", "--node", &proxy, "--hold", "5m", "--exec", command,
+        ])
+        .current_dir(folder.path())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let id = &node.post("/v1/jobs", json!({ "payload": 1 })).await["id"];
+    until("the command runs", async || begun.exists()).await;
+    own.store(401, Ordering::SeqCst);
+    std::fs::write(go, "").unwrap();
+    // Longer than one request is tried.
+    for status in [401, 403, 404, 413, 302] {
+        own.store(status, Ordering::SeqCst);
+        tokio::time::sleep(2_500 * MS).await;
+    }
+    assert!(node.has_state(id, "fired").await);
+    own.store(0, Ordering::SeqCst);
+    until("the outcome is told", async || {
+        node.has_state(id, "done").await
+    })
+    .await;
+    assert_eq!(std::fs::read_to_string(begun).unwrap(), "\n");
+    assert!(worker.try_wait().unwrap().is_none(), "it goes on");
+    // What the node itself refuses ends it.
+    let mut refused = Command::new(PROGRAM)
+        .args(["consume", "--node", &format!("{}/none", node.address())])
+        .args(["--exec", "true"])
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let ended = tokio::time::timeout(30_000 * MS, refused.wait()).await;
+    assert_eq!(ended.unwrap().unwrap().code(), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -441,6 +441,12 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
     ),
     (
         "PUT /v1/schedules/tea",
+        r#"{"cron": "* * * * *", "timezone": ""}"#,
+        400,
+        "Europe/Berlin",
+    ),
+    (
+        "PUT /v1/schedules/tea",
         r#"{"cron": "* * * * *", "timezone": "Mars"}"#,
         400,
         "Europe/Berlin",
