@@ -382,6 +382,51 @@ fn schedule_or_turn_that_panics() {
     });
 }
 
+/// A driver's turn panics: a caller who finds the shard ended, because nothing is waited for, is refused.
+#[test]
+fn wait_idle_or_turn_that_panics() {
+    explore(bounded(1, 1), || {
+        let clock = Breakable::default();
+        let timer = Builder::new()
+            .shards(1)
+            .pinning(Pinning::Off)
+            .clock(clock.clone())
+            .build_with(|_: Expired<u64>| ())
+            .unwrap();
+        let mut shard = timer.drive_shard(0).unwrap();
+        let later = Time::ZERO + SOON;
+        timer.schedule(later, 1).unwrap();
+        clock.0.store(true, Ordering::SeqCst);
+        let turning = spawn(move || shard.turn(Waker::noop()));
+        timer.wait_idle();
+        let refused = timer.schedule(later, 2).map_err(|error| error.into_kind());
+        let failed = |kind| matches!(kind, ScheduleErrorKind::WorkerFailed { .. });
+        assert!(refused.is_err_and(failed));
+        assert_eq!(turning.join().unwrap(), Err(TurnError::Failed { shard: 0 }));
+        assert_eq!(timer.stop().unwrap().len(), 1);
+    });
+}
+
+/// The last `Timer` goes while a driver turns its shard: the driver is told, and the timer does not fire.
+#[test]
+fn last_timer_or_turn() {
+    explore_engine(TASK, |timer, fired| {
+        let mut shard = timer.drive_shard(0).unwrap();
+        timer.schedule(SOON, 1).unwrap();
+        let turning = spawn(move || {
+            let bell = Arc::new(Count::default());
+            let turned = shard.turn(&Waker::from(Arc::clone(&bell)));
+            (turned, bell, shard)
+        });
+        drop(timer);
+        let (turned, bell, mut shard) = turning.join().unwrap();
+        let is_told = turned == Err(TurnError::Stopped) || bell.get() > 0;
+        assert!(is_told, "the driver waits for its waker: {turned:?}");
+        assert_eq!(shard.turn(Waker::noop()), Err(TurnError::Stopped));
+        assert_eq!(fired.get(), 0);
+    });
+}
+
 /// Two threads turn an engine by hand: one may pass over what the other turns, and what is due fires once.
 #[test]
 fn turn_or_turn_by_hand() {

@@ -144,6 +144,22 @@ mod tests {
     use crate::sync::way;
     use crate::types::Budget;
 
+    #[test]
+    fn no_bytes_of_the_wheel_are_held_after_the_end() {
+        let rate = TickRate::new(1_000_000);
+        let mut owner = Owner::new(way::new_group(), 0, None, Box::new(|| true), &rate);
+        let handle = std::sync::Arc::clone(&owner.handle);
+        for tick in 0..1_000 {
+            let _ = offer(7, |it| handle.producer(0).schedule(1 + tick, it, false)).unwrap();
+        }
+        let _ = owner.turn(1, &Budget::new(), |_| ());
+        let nodes = handle.table.held_bytes() as u64;
+        assert!(handle.held_bytes() > nodes, "the wheel's as well");
+        owner.end(|_| ());
+        assert_eq!(handle.held_bytes(), handle.table.held_bytes() as u64);
+        assert_eq!(handle.table.held_bytes() as u64, nodes);
+    }
+
     /// A producer stops between its message and the announcement; meanwhile the owner reads the message and fires.
     #[test]
     fn a_message_that_was_read_before_it_is_announced_is_no_lag() {

@@ -532,6 +532,73 @@ mod tests {
         }
     }
 
+    /// Timers that all live, or have all ended, and how often a turn has asked for their number.
+    struct Asked {
+        live: bool,
+        asked: core::cell::Cell<usize>,
+    }
+
+    impl Records for Asked {
+        fn is_live(&self, _: &Entry) -> bool {
+            self.live
+        }
+
+        fn prefetch(&self, _: &Entry) {}
+
+        fn pending(&self) -> u64 {
+            self.asked.set(self.asked.get() + 1);
+            if self.live { TIMERS } else { 0 }
+        }
+    }
+
+    /// Returns turns over a wheel whose rings hold `count` entries, for far deadlines, of timers that live.
+    fn far_entries(count: u32) -> (Turns, Asked) {
+        let (live, asked) = (true, core::cell::Cell::new(0));
+        let timers = Asked { live, asked };
+        let mut turns = Turns::new(Wheel::new(), &TickRate::new(1_000_000));
+        for index in 0..count {
+            let entry = Entry {
+                deadline: 100 * END + u64::from(index),
+                index,
+                mark: 1,
+            };
+            assert!(turns.insert(entry, &timers));
+        }
+        turns.wheel.insert_all();
+        (turns, timers)
+    }
+
+    /// Summing up the pending timers costs as much as there are threads.
+    #[test]
+    fn a_turn_asks_for_no_number_of_timers_where_nothing_has_changed() {
+        let (mut turns, timers) = far_entries(TIMERS as u32);
+        assert!(!turns.keep_bounded(&timers, true, 100), "not too many");
+        timers.asked.set(0);
+        for now in 1..100 {
+            let turn = turns.begin(now, 100, false);
+            turns.end(&turn);
+            assert!(!turns.keep_bounded(&timers, false, 100));
+        }
+        assert_eq!(timers.asked.get(), 0);
+    }
+
+    /// There are fewer of them than are always tolerated, and each may keep a piece of memory.
+    #[test]
+    fn zombies_are_swept_before_memory_goes_back() {
+        let (mut turns, mut timers) = far_entries(1_000);
+        timers.live = false;
+        let mut settle = |now| {
+            let turn = turns.begin(now, 100, false);
+            turns.end(&turn);
+            let is_busy = turns.keep_bounded(&timers, false, 100);
+            let settled = turns.settle_spare(is_busy, NodeMemory::Spare);
+            (settled == Settled::Returned, turns.wheel.len())
+        };
+        assert_eq!(settle(1), (false, 1_000), "it is kept for a second");
+        let mut rounds = (0..100).map(|_| settle(END));
+        assert_eq!(rounds.find(|(returned, _)| *returned), Some((true, 0)));
+    }
+
     const TIMERS: u64 = 40_000;
     const END: u64 = 100_000;
 

@@ -387,3 +387,35 @@ fn a_sleep_says_that_its_shard_has_failed_until_the_engine_is_stopped() {
     assert_eq!(rig.timer.stop().unwrap().len(), 2);
     assert_eq!(reason(1), ScheduleErrorKind::Stopped);
 }
+
+/// Drops and polls with other wakers by turns: every 4096th of both is a drop, or a poll.
+#[test]
+fn sleeps_that_are_dropped_or_polled_anew_let_the_owner_sweep() {
+    const SLEEPS: usize = 50_000;
+    for polls_come_second in [true, false] {
+        let rig = Rig::new();
+        let bells = [Bell::new(), Bell::new()];
+        let mut sleeps: Vec<_> = (0..=SLEEPS).map(|_| rig.timer.sleep(HOUR)).collect();
+        for sleep in &mut sleeps {
+            assert!(poll(sleep, &bells[0]).is_pending());
+        }
+        let owner = Bell::new();
+        let mut shard = rig.timer.drive_shard(0).unwrap();
+        rig.timer.run_after(Duration::ZERO, || ()).unwrap();
+        while shard.turn(&Waker::from(Arc::clone(&owner))) == Ok(Some(Duration::ZERO)) {}
+        let entries = || rig.timer.stats().shards[0].entries;
+        assert_eq!((entries(), owner.rings()), (SLEEPS as u64 + 1, 0));
+        let mut polled = sleeps.pop().unwrap();
+        if !polls_come_second {
+            drop(sleeps.pop());
+        }
+        // Fewer than the messages that lie unread without a turn.
+        for round in 0..45_000 {
+            drop(sleeps.pop());
+            assert!(poll(&mut polled, &bells[1 - round % 2]).is_pending());
+        }
+        assert!(owner.rings() > 0, "{polls_come_second}: nobody looks");
+        drop(shard);
+        rig.timer.stop().unwrap();
+    }
+}

@@ -150,10 +150,18 @@ fn a_turn_on_a_broken_clock_ends_in_an_error() {
         };
         assert_eq!((first, second), (Err(FAILED), goes_on));
         clock.set_broken(false);
-        drop(driven);
         assert!(drive == Drive::Manual || timer.drive_shard(0).is_err_and(|error| error == FAILED));
         assert!(timer.schedule(HOUR, 7).is_err());
         assert_eq!(timer.stop().unwrap().len(), 5);
+        // From then on it is the stop that counts.
+        let stopped = match &mut driven {
+            Some(shard) => shard.turn(Waker::noop()).map(|_| 1),
+            None => timer.turn(),
+        };
+        assert_eq!(stopped, Err(TurnError::Stopped));
+        assert_eq!(timer.drive_shard(0).unwrap_err(), TurnError::Stopped);
+        let refused = timer.schedule(HOUR, 7).unwrap_err();
+        assert_eq!(*refused.kind(), ScheduleErrorKind::Stopped);
     }
 }
 
