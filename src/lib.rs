@@ -149,8 +149,6 @@ mod node;
 mod park;
 #[cfg(feature = "threads")]
 mod shard;
-#[cfg(feature = "threads")]
-mod waiting;
 
 #[cfg(feature = "threads")]
 mod engine;
@@ -198,7 +196,7 @@ pub use time::{ManualClock, MonotonicClock};
 pub use types::SystemError;
 pub use types::{
     Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
-    ScheduleErrorKind, StartError, StopError, TurnError, Unfired, WaitError,
+    ScheduleErrorKind, StartError, StopError, TurnError, Unfired,
 };
 
 /// Holds what this repository's own crates and tests use, behind a feature that promises nothing.

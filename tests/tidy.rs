@@ -136,7 +136,6 @@ const FLOORS: &[&[&str]] = &[
     &["turn"],
     &["loop_timer", "node"],
     &["local", "shard"],
-    &["waiting"],
     &["engine"],
     &["event_loop"],
     &["futures"],

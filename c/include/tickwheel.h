@@ -32,14 +32,20 @@
 // about to. tw_timer_wait and tw_remote_wait say when it is:
 //
 //   tw_timer_cancel(timer, request->key, NULL);            // whether it is too late or not
-//   tw_timer_wait(timer, request->key, UINT64_MAX);        // not in a callback: it could wait for itself
+//   tw_timer_wait(timer, request->key, UINT64_MAX);
 //   free(request);
+//
+// The wait may be left out where the cancel of a timer that fires once has answered TW_ERROR_OK. In a callback, of
+// whichever loop or engine, no other one is waited for, because that one could wait for this one: the answer is
+// TW_ERROR_IN_CALLBACK if the timer's callback runs. Do not wait with a lock that the callback takes.
 //
 // Periods. A periodic timer has one key for all its periods, and one cancel ends it, from any thread and from its own
 // callback. After that no call begins; the present one goes on, which the wait is for. It does not drift.
 //
-// Callbacks must return: no longjmp, no C++ exception, no pthread_exit and no cancellation may leave them, or the process
-// ends. A thread that may be cancelled disables that in callbacks, tw_wake included, that call write, close or the like.
+// Callbacks must return. If a C++ exception, pthread_exit or a cancellation leaves one, the process ends. If a longjmp
+// does, the loop stays in its poll for ever, and the thread in the callback: poll, close and free answer
+// TW_ERROR_IN_CALLBACK. A thread that may be cancelled disables that in callbacks, tw_wake included, that call write,
+// close or the like.
 //
 // Signals. An engine's threads block all but those that their own instructions cause (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
 // SIGTRAP, SIGSYS). What a callback starts inherits that: a thread that is to take signals unblocks them, and so does a
@@ -72,7 +78,7 @@ enum tw_error
   TW_ERROR_GONE = 2,
   // It is closed or stopped, or the remote's loop is.
   TW_ERROR_CLOSED = 3,
-  // This call is not allowed inside of a callback of the same loop or engine.
+  // This call is not allowed inside of a callback of the same loop or engine, nor a wait in any for one that runs.
   TW_ERROR_IN_CALLBACK = 4,
   // An option or a period is out of range.
   TW_ERROR_OPTION = 5,
@@ -358,8 +364,9 @@ tw_error tw_remote_cancel(const tw_remote *remote,
                           void **data);
 
 // Waits until the loop's callback for the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it
-// after a cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. Not
-// in callbacks of the loop.
+// after a cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. In a
+// callback, also of another loop or engine, it waits for no other one, which could wait for this one:
+// TW_ERROR_IN_CALLBACK if the timer's runs.
 tw_error tw_remote_wait(const tw_remote *remote,
                         tw_key key,
                         uint64_t limit_ns);
@@ -410,8 +417,9 @@ tw_error tw_timer_reschedule_at(const tw_timer *timer, tw_key key, uint64_t dead
 tw_error tw_timer_cancel(const tw_timer *timer, tw_key key, void **data);
 
 // Waits until the callback of the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it after a
-// cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. Not in
-// callbacks.
+// cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. In a
+// callback, also of another loop or engine, it waits for no other one, which could wait for this one:
+// TW_ERROR_IN_CALLBACK if the timer's runs.
 tw_error tw_timer_wait(const tw_timer *timer,
                        tw_key key,
                        uint64_t limit_ns);

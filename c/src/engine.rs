@@ -1,14 +1,20 @@
 //! `tw_timer`: an engine with threads of its own.
 
-use crate::{Data, give, guard, hand_over, known, limit, moved, period};
+use crate::calls::Calls;
+use crate::{CALLBACKS, Data, give, guard, hand_over, known, moved, period, wait};
 use crate::{tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options, tw_stats};
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::{Time, Timer};
+use tickwheel::{EngineState, Expired, Time, Timer};
 
 /// An engine: its threads call a function of yours; any thread schedules.
-pub struct tw_timer(Timer<Data>);
+pub struct tw_timer {
+    timer: Timer<Data>,
+    /// What each worker is at.
+    calls: Box<[Arc<Calls>]>,
+}
 
 /// Builds an engine. Its threads, which the first timer starts, call `fire` with `ctx`, several at once if there are
 /// several shards; until tw_timer_stop or tw_timer_free has returned. `fire` may use the timer, but not stop or free
@@ -26,9 +32,19 @@ pub unsafe extern "C" fn tw_timer_new(
         let made = NonNull::new(made).ok_or(tw_error::Null)?;
         let fire = fire.ok_or(tw_error::Null)?;
         let builder = tw_options::read(options)?.builder();
-        let built =
-            builder.build_with(move |expired| fire(ctx.get(), &tw_expired::new(&expired)))?;
-        hand_over(made, tw_timer(built));
+        let mut calls = Vec::new();
+        // Whatever of the caller's runs on a worker is a callback.
+        let builder = builder.on_worker_start(|_| CALLBACKS.set(1));
+        let timer = builder.build_per_shard(|_| {
+            let own = Arc::new(Calls::default());
+            calls.push(Arc::clone(&own));
+            move |_: &Timer<Data>, expired: Expired<Data>| {
+                let expired = tw_expired::new(&expired);
+                own.call(expired.key.words(), || fire(ctx.get(), &expired));
+            }
+        })?;
+        let calls = calls.into();
+        hand_over(made, tw_timer { timer, calls });
         Ok(())
     })
 }
@@ -43,7 +59,7 @@ pub unsafe extern "C" fn tw_timer_stop(
 ) -> tw_error {
     // SAFETY: null or valid; `left` gets its own `ctx`.
     guard(|| unsafe {
-        for unfired in known(timer)?.0.stop()? {
+        for unfired in known(timer)?.timer.stop()? {
             left.inspect(|left| left(ctx, unfired.payload.get()));
         }
         Ok(())
@@ -60,7 +76,7 @@ pub unsafe extern "C" fn tw_timer_free(timer: *mut tw_timer) -> tw_error {
             return Ok(());
         };
         // In the child of a fork only the memory is left.
-        if let Err(tickwheel::StopError::InsideHandler) = known.0.stop() {
+        if let Err(tickwheel::StopError::InsideHandler) = known.timer.stop() {
             return Err(tw_error::InCallback);
         }
         drop(Box::from_raw(timer));
@@ -79,7 +95,7 @@ pub unsafe extern "C" fn tw_timer_schedule(
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let delay = Duration::from_nanos(delay_ns);
-        let scheduled = known(timer)?.0.schedule(delay, Data(data));
+        let scheduled = known(timer)?.timer.schedule(delay, Data(data));
         give(key, tw_key::of(scheduled)?);
         Ok(())
     })
@@ -96,7 +112,7 @@ pub unsafe extern "C" fn tw_timer_schedule_at(
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let scheduled = known(timer)?
-            .0
+            .timer
             .schedule(Time::from_nanos(deadline), Data(data));
         give(key, tw_key::of(scheduled)?);
         Ok(())
@@ -118,7 +134,7 @@ pub unsafe extern "C" fn tw_timer_schedule_periodic(
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let (timer, period) = (known(timer)?, period(period_ns, kind)?);
-        let scheduled = timer.0.schedule_periodic(first, period, Data(data));
+        let scheduled = timer.timer.schedule_periodic(first, period, Data(data));
         give(key, tw_key::of(scheduled)?);
         Ok(())
     })
@@ -134,7 +150,7 @@ pub unsafe extern "C" fn tw_timer_reschedule(
     // SAFETY: null or valid.
     guard(|| unsafe {
         let delay = Duration::from_nanos(delay_ns);
-        moved(known(timer)?.0.reschedule(key.get()?, delay))
+        moved(known(timer)?.timer.reschedule(key.get()?, delay))
     })
 }
 
@@ -148,7 +164,7 @@ pub unsafe extern "C" fn tw_timer_reschedule_at(
     // SAFETY: null or valid.
     guard(|| unsafe {
         let deadline = Time::from_nanos(deadline);
-        moved(known(timer)?.0.reschedule(key.get()?, deadline))
+        moved(known(timer)?.timer.reschedule(key.get()?, deadline))
     })
 }
 
@@ -161,15 +177,16 @@ pub unsafe extern "C" fn tw_timer_cancel(
 ) -> tw_error {
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
-        let answer = known(timer)?.0.cancel(key.get()?);
+        let answer = known(timer)?.timer.cancel(key.get()?);
         give(data, answer.into_payload().ok_or(tw_error::Gone)?.get());
         Ok(())
     })
 }
 
 /// Waits until the callback of the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it after a
-/// cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. Not in
-/// callbacks.
+/// cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. In a
+/// callback, also of another loop or engine, it waits for no other one, which could wait for this one:
+/// TW_ERROR_IN_CALLBACK if the timer's runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_timer_wait(
     timer: *const tw_timer,
@@ -178,9 +195,15 @@ pub unsafe extern "C" fn tw_timer_wait(
 ) -> tw_error {
     // SAFETY: null or valid.
     guard(|| unsafe {
-        Ok(known(timer)?
-            .0
-            .wait_for_handler(key.get()?, limit(limit_ns))?)
+        let (tw_timer { timer, calls }, name) = (known(timer)?, key.get()?);
+        if timer.state() == EngineState::Forked {
+            return Err(tw_error::Forked);
+        }
+        let Some(calls) = calls.get(name.shard()) else {
+            return Ok(());
+        };
+        let is_turning = || timer.is_turning(name.shard());
+        wait(calls, key, limit_ns, timer.is_pending(name), is_turning)
     })
 }
 
@@ -193,7 +216,7 @@ pub unsafe extern "C" fn tw_timer_deadline(
 ) -> tw_error {
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
-        let due = known(timer)?.0.deadline(key.get()?);
+        let due = known(timer)?.timer.deadline(key.get()?);
         give(deadline, due.ok_or(tw_error::Gone)?.as_nanos());
         Ok(())
     })
@@ -205,7 +228,7 @@ pub unsafe extern "C" fn tw_timer_pending(timer: *const tw_timer) -> usize {
     let mut pending = 0;
     // SAFETY: null or valid.
     guard(|| unsafe {
-        pending = known(timer)?.0.pending();
+        pending = known(timer)?.timer.pending();
         Ok(())
     });
     pending
@@ -217,7 +240,7 @@ pub unsafe extern "C" fn tw_timer_stats(timer: *const tw_timer, stats: *mut tw_s
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let stats = NonNull::new(stats).ok_or(tw_error::Null)?;
-        stats.write(tw_stats::of(&known(timer)?.0.stats().shards));
+        stats.write(tw_stats::of(&known(timer)?.timer.stats().shards));
         Ok(())
     })
 }

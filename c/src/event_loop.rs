@@ -1,11 +1,13 @@
 //! `tw_loop`: the timers of a loop, and `tw_remote`: the other threads' access to them.
 
-use crate::{Data, give, guard, hand_over, known, limit, moved, nanos, period};
+use crate::calls::Calls;
+use crate::{CALLBACKS, Data, give, guard, hand_over, known, moved, nanos, period, wait};
 use crate::{tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options, tw_polled, tw_stats};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::{EventLoopTimer, Expired, LocalTimer, Polled, Remote, Time, When};
 
@@ -17,6 +19,8 @@ pub struct tw_loop {
     is_busy: Cell<bool>,
     /// The callback that runs has asked for the end of its poll.
     breaks: Cell<bool>,
+    /// What its polls are at.
+    calls: Arc<Calls>,
 }
 
 #[derive(Clone, Copy)]
@@ -38,6 +42,7 @@ impl tw_loop {
             timers: Cell::new(timers),
             is_busy: Cell::new(false),
             breaks: Cell::new(false),
+            calls: Arc::default(),
         }
     }
 
@@ -112,6 +117,24 @@ impl tw_loop {
             }
             Timers::Closed => Err(tw_error::Closed),
         })
+    }
+}
+
+/// A loop's poll, on the thread that polls.
+struct Polling<'a>(&'a Calls);
+
+impl<'a> Polling<'a> {
+    fn begin(calls: &'a Calls) -> Self {
+        CALLBACKS.set(CALLBACKS.get() + 1);
+        calls.set_polls(true);
+        Self(calls)
+    }
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        self.0.set_polls(false);
+        CALLBACKS.set(CALLBACKS.get() - 1);
     }
 }
 
@@ -337,11 +360,13 @@ pub unsafe extern "C" fn tw_loop_poll(
         // Whether the poll goes on after it.
         let call = |timers, expired: Expired<Data>| {
             this.timers.set(timers);
-            fire(ctx, &tw_expired::new(&expired));
+            let expired = tw_expired::new(&expired);
+            this.calls.call(expired.key.words(), || fire(ctx, &expired));
             !this.breaks.get()
         };
         let result = this.keep_busy(|| {
             this.breaks.set(false);
+            let _polling = Polling::begin(&this.calls);
             Ok(match this.lend()? {
                 Lent::Alone(timers) => {
                     let mut due = timers.expired(now);
@@ -438,7 +463,7 @@ pub unsafe extern "C" fn tw_loop_poll_timeout_ms(timers: *const tw_loop, now: u6
 }
 
 /// Schedules on a loop from other threads.
-pub struct tw_remote(Remote<Data>);
+pub struct tw_remote(Remote<Data>, Arc<Calls>);
 
 /// Makes a remote of a loop that was built with remotes. One is enough for all threads. Free it after its last use,
 /// before or after the loop.
@@ -450,10 +475,11 @@ pub unsafe extern "C" fn tw_remote_new(
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let made = NonNull::new(made).ok_or(tw_error::Null)?;
-        match known(timers)?.lend()? {
-            Lent::Alone(_) => return Err(tw_error::NoRemotes),
-            Lent::WithRemotes(timers) => hand_over(made, tw_remote(timers.remote())),
-        }
+        let this = known(timers)?;
+        let Lent::WithRemotes(timers) = this.lend()? else {
+            return Err(tw_error::NoRemotes);
+        };
+        hand_over(made, tw_remote(timers.remote(), Arc::clone(&this.calls)));
         Ok(())
     })
 }
@@ -565,8 +591,9 @@ pub unsafe extern "C" fn tw_remote_cancel(
 }
 
 /// Waits until the loop's callback for the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it
-/// after a cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. Not
-/// in callbacks of the loop.
+/// after a cancel, won or lost: then no callback uses the data, which may be freed. TW_ERROR_PENDING before a cancel. In a
+/// callback, also of another loop or engine, it waits for no other one, which could wait for this one:
+/// TW_ERROR_IN_CALLBACK if the timer's runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_remote_wait(
     remote: *const tw_remote,
@@ -575,9 +602,9 @@ pub unsafe extern "C" fn tw_remote_wait(
 ) -> tw_error {
     // SAFETY: null or valid.
     guard(|| unsafe {
-        Ok(known(remote)?
-            .0
-            .wait_for_handler(key.get()?, limit(limit_ns))?)
+        let (tw_remote(remote, calls), name) = (known(remote)?, key.get()?);
+        let is_pending = remote.is_pending(name);
+        wait(calls, key, limit_ns, is_pending, || calls.polls())
     })
 }
 

@@ -1,7 +1,7 @@
 //! The C interface of `tickwheel`. The rules for its callers stand in `include/tickwheel.h`, which cbindgen writes from
 //! these files; `cbindgen.toml` has its first page.
 //!
-//! Rooms: `event_loop` (a loop's timers and their remotes), `engine`.
+//! Rooms: `calls` (what a shard is at while it calls), `event_loop` (a loop's timers and their remotes), `engine`.
 
 #![allow(
     non_camel_case_types,
@@ -12,6 +12,7 @@
     reason = "the header has the rules: for threads and pointers above, and at each function what may be null"
 )]
 
+mod calls;
 mod event_loop;
 
 mod engine;
@@ -19,14 +20,17 @@ mod engine;
 pub use engine::*;
 pub use event_loop::*;
 
+use calls::{Calls, Progress};
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::sync::atomic;
+use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, BuildError, DurationHistogram, Expired, Key, MissedTicks, MonotonicClock, Period,
     Pinning, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, ShardStats, StartError,
-    StopError, WaitError,
+    StopError,
 };
 
 /// The answer of most calls: TW_ERROR_OK, which is 0, or why nothing was done.
@@ -41,7 +45,7 @@ pub enum tw_error {
     Gone = 2,
     /// It is closed or stopped, or the remote's loop is.
     Closed = 3,
-    /// This call is not allowed inside of a callback of the same loop or engine.
+    /// This call is not allowed inside of a callback of the same loop or engine, nor a wait in any for one that runs.
     InCallback = 4,
     /// An option or a period is out of range.
     Option = 5,
@@ -201,6 +205,10 @@ impl tw_key {
             high: (bits >> 32) as u64,
             low: u64::from(!(bits as u32)),
         }
+    }
+
+    fn words(self) -> [u64; 2] {
+        [self.high, self.low]
     }
 
     fn get(self) -> Result<Key<Data>, tw_error> {
@@ -411,6 +419,53 @@ unsafe fn hand_over<T>(place: NonNull<*mut T>, value: T) {
     unsafe { place.write(Box::into_raw(Box::new(value))) }
 }
 
+thread_local! {
+    /// How many callbacks the thread may be in: one inside of the other, or a worker's one after the other.
+    static CALLBACKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Checks before the first pause: most callbacks are short.
+const SPINS: u32 = 100;
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+/// How often pauses double: to 1.28 ms.
+const DOUBLINGS: u32 = 6;
+
+/// Waits until the callback of a timer has returned. A thread that is in a callback does not, because another one may
+/// wait for that: it waits only until it is known whether the timer's runs, while no callback of the shard does.
+/// `is_pending` was asked before.
+fn wait(
+    calls: &Calls,
+    key: tw_key,
+    limit_ns: u64,
+    is_pending: bool,
+    is_turning: impl Fn() -> bool,
+) -> Result<(), tw_error> {
+    if is_pending {
+        return Err(tw_error::Pending);
+    }
+    let (last, until) = (calls.last(), Instant::now().checked_add(limit(limit_ns)));
+    for check in 0.. {
+        match calls.progress(key.words(), last, &is_turning) {
+            Progress::Over => break,
+            Progress::Runs if CALLBACKS.get() > 0 => return Err(tw_error::InCallback),
+            Progress::Runs | Progress::Unknown => {}
+        }
+        if check < SPINS {
+            std::hint::spin_loop();
+            continue;
+        }
+        let left = until.map_or(Duration::MAX, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        if left.is_zero() {
+            return Err(tw_error::TimedOut);
+        }
+        let pause = FIRST_PAUSE * (1 << (check - SPINS).min(DOUBLINGS));
+        std::thread::sleep(left.min(pause));
+    }
+    Ok(())
+}
+
 /// Returns a time limit; `u64::MAX` is for ever.
 fn limit(limit_ns: u64) -> Duration {
     match limit_ns {
@@ -438,19 +493,6 @@ impl From<ScheduleErrorKind> for tw_error {
             ScheduleErrorKind::Start(StartError::Stopped) => Self::Closed,
             ScheduleErrorKind::Start(StartError::Forked) => Self::Forked,
             ScheduleErrorKind::Start(_) => Self::NoThread,
-            _ => Self::Panicked,
-        }
-    }
-}
-
-impl From<WaitError> for tw_error {
-    fn from(error: WaitError) -> Self {
-        match error {
-            WaitError::Pending => Self::Pending,
-            WaitError::InsideHandler => Self::InCallback,
-            WaitError::TimedOut => Self::TimedOut,
-            WaitError::Forked => Self::Forked,
-            // There are no executors in C.
             _ => Self::Panicked,
         }
     }

@@ -381,8 +381,9 @@ struct beat {
 static void beat_of_engine(void *ctx, const tw_expired *expired) {
   struct watch *watch = ctx;
   struct beat *beat = expired->data;
-  if (watch->timer) GETS(IN_CALLBACK, tw_timer_wait(watch->timer, expired->key, UINT64_MAX));
-  if (watch->remote) GETS(IN_CALLBACK, tw_remote_wait(watch->remote, expired->key, UINT64_MAX));
+  tw_error own = watch->timer ? tw_timer_wait(watch->timer, expired->key, UINT64_MAX)
+                              : tw_remote_wait(watch->remote, expired->key, UINT64_MAX);
+  EXPECT(own == TW_ERROR_PENDING || own == TW_ERROR_IN_CALLBACK); // as it is not cancelled yet, or is
   // The thread that waits for this cancels now: what comes next must find the memory yet.
   int count = atomic_fetch_add(&beat->count, 1) + 1;
   for (int i = 0; i < 20; i++) sched_yield();

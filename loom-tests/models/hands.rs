@@ -2,11 +2,11 @@
 //! real workers, parkers, the locks of the berths and that of the engine. A call that waits for something that does not
 //! come is a deadlock here.
 
-use super::harness::{Bound, bounded, explore, explore_as, name_of, spawn};
+use super::harness::{Bound, Probe, bounded, explore, explore_as, name_of, spawn};
 use crate::sync::lock::{Condvar, Mutex};
 use crate::{
-    Builder, Clock, Drive, Expired, ManualClock, Pinning, ScheduleErrorKind, Shutdown, Time, Timer,
-    TurnError,
+    Builder, Clock, Drive, Expired, Key, ManualClock, Period, Pinning, ScheduleErrorKind, Shutdown,
+    Time, Timer, TurnError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -497,5 +497,49 @@ fn fire_all_on_two_shards() {
         timer.start().unwrap();
         timer.schedule(SOON, 1).unwrap();
         fire_all(&timer, &fired);
+    });
+}
+
+/// Cancels a timer while its shard is turned by hand, and frees what the handler uses where the shard is not turning.
+fn race_for_what_the_handler_uses(schedule: fn(&Timer<u64>) -> Key<u64>) {
+    let used = Arc::new(Probe::new());
+    let freed = Arc::clone(&used);
+    let timer = Builder::new()
+        .shards(1)
+        .drive(Drive::Manual)
+        .clock(ManualClock::starting_at(Time::ZERO))
+        .build_with(move |_: Expired<u64>| assert_eq!(used.get(), 0, "freed too early"))
+        .unwrap();
+    let key = schedule(&timer);
+    let other = timer.clone();
+    let canceller = spawn(move || {
+        other.cancel(key);
+        assert!(!other.is_pending(key));
+        if !other.is_turning(0) {
+            freed.set(2);
+        }
+    });
+    timer.turn().unwrap();
+    canceller.join().unwrap();
+    assert!(!timer.is_turning(0));
+    timer.stop().unwrap();
+}
+
+/// What a handler uses is freed by a thread that finds its timer ended and its shard not turning.
+#[test]
+fn free_or_turn() {
+    explore(BY_HAND, || {
+        race_for_what_the_handler_uses(|timer| timer.schedule(Duration::ZERO, 1).unwrap());
+    });
+}
+
+/// The same for a periodic timer, whose cancel may win while its handler runs.
+#[test]
+fn free_or_call() {
+    explore(BY_HAND, || {
+        race_for_what_the_handler_uses(|timer| {
+            let every = Period::fixed_delay(SOON);
+            timer.schedule_periodic(Duration::ZERO, every, 1).unwrap()
+        });
     });
 }

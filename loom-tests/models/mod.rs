@@ -56,5 +56,8 @@ mod status;
 mod task_waker;
 #[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
 mod trim;
+// Of the C library, whose sources this crate's package does not have.
+#[cfg(all(tickwheel_loom, tickwheel_epoch_stand_in))]
+mod calls;
 #[cfg(not(crossbeam_loom))]
 mod world;

@@ -2,11 +2,7 @@
 
 use super::engine::{Engine, Peer, TWO_THREADS, explore_engine};
 #[cfg(not(crossbeam_loom))]
-use super::harness::{Bound, Payload, Probe, bounded};
-#[cfg(not(crossbeam_loom))]
-use crate::types::{Budget, Key};
-#[cfg(not(crossbeam_loom))]
-use std::sync::Arc;
+use super::harness::bounded;
 
 /// One shard end to end, capacity 2: the timer fires, whoever is faster.
 #[test]
@@ -120,55 +116,6 @@ fn a_periodic_timer_is_always_pending() {
         assert!(engine.peer.cancel(0, key));
         engine.run_out(5);
         assert_eq!(engine.finish(), [1]);
-    });
-}
-
-/// Each entry that the owner comes to is one more store that the other thread may see.
-#[cfg(not(crossbeam_loom))]
-const WAITING: Bound = bounded(3, 2);
-
-/// Cancels a timer while its owner calls the handler, and frees what that uses where a wait would be over.
-#[cfg(not(crossbeam_loom))]
-fn race_for_what_the_handler_uses(mut engine: Engine, key: Key<Payload>) {
-    let used = Arc::new(Probe::new());
-    let freed = Arc::clone(&used);
-    let canceller = engine.spawn(move |peer| {
-        let won = peer.cancel(0, key);
-        // What `wait_for_handler` asks: first whether the timer has ended, then whether its call goes on.
-        assert!(!peer.handle.is_pending(key));
-        if peer.handle.call_under_way(key).is_none() {
-            freed.set(2);
-        }
-        won
-    });
-    let Engine { owner, ended, .. } = &mut engine;
-    let _ = owner.turn(5, &Budget::new(), |fired| {
-        assert_eq!(used.get(), 0, "freed too early");
-        ended.push((fired.payload.id(), Some(5)));
-    });
-    canceller.join().unwrap();
-    assert_eq!(engine.peer.handle.call_under_way(key), None, "in no turn");
-    engine.run_out(5);
-    engine.finish();
-}
-
-/// What a handler uses is freed after a wait that a cancel, won or lost, is followed by.
-#[cfg(not(crossbeam_loom))]
-#[test]
-fn cancel_and_wait_or_fire() {
-    explore_engine(WAITING, None, |engine| {
-        let key = engine.peer.schedule(0, 5, 1).unwrap();
-        race_for_what_the_handler_uses(engine, key);
-    });
-}
-
-/// The same for a periodic timer, whose cancel may win while the handler is called.
-#[cfg(not(crossbeam_loom))]
-#[test]
-fn cancel_and_wait_or_call() {
-    explore_engine(WAITING, None, |engine| {
-        let key = engine.peer.schedule_periodic(5, 1).unwrap();
-        race_for_what_the_handler_uses(engine, key);
     });
 }
 

@@ -132,13 +132,12 @@ impl Builder {
     /// # Errors
     ///
     /// Like [`build`](Self::build).
-    pub fn build_on<T, E>(mut self, executor: E) -> Result<Timer<T>, BuildError>
+    pub fn build_on<T, E>(self, executor: E) -> Result<Timer<T>, BuildError>
     where
         T: Send + 'static,
         E: Executor<T>,
     {
         let executor = Arc::new(executor);
-        self.on_executor = true;
         self.build_handlers(move |_| through_executor(Arc::clone(&executor)))
     }
 
@@ -244,7 +243,6 @@ impl Builder {
             timers: CachePadded::default(),
             hold,
             retire: hold::retire,
-            on_executor: self.on_executor,
             wakers: Wakers::of_payloads(),
         })
     }

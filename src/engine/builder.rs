@@ -68,8 +68,6 @@ pub struct Builder {
     /// See [`in_test_time`].
     #[cfg(feature = "__test-clock")]
     pub(super) in_test_time: bool,
-    /// The handlers hand timers to an executor.
-    pub(super) on_executor: bool,
     pub(super) hooks: Hooks,
 }
 
@@ -94,7 +92,6 @@ impl Builder {
             membarrier: true,
             #[cfg(feature = "__test-clock")]
             in_test_time: false,
-            on_executor: false,
             hooks: Hooks::default(),
         }
     }

@@ -7,9 +7,8 @@ use crate::node::table::Armed;
 use crate::shard::{Producer, ShardHandle};
 use crate::state::Phase;
 use crate::time::{Time, When};
-use crate::types::{Cancel, Key, Reschedule, WaitError};
+use crate::types::{Cancel, Key, Reschedule};
 use std::ops::Deref;
-use std::time::Duration;
 
 /// The owned handle of one timer: cancel it, move it, ask how it ended.
 ///
@@ -127,16 +126,6 @@ impl<T> TimerHandle<T> {
     /// Cancels the timer and hands its payload back, if it is still pending. One compare-and-swap.
     pub fn cancel(&self) -> Cancel<T> {
         self.on_shard(Cancel::Gone, |producer, index| producer.cancel_held(index))
-    }
-
-    /// Waits until the timer's handler has returned, for `limit` at most; see
-    /// [`Timer::wait_for_handler`](crate::Timer::wait_for_handler).
-    ///
-    /// # Errors
-    ///
-    /// Like there.
-    pub fn wait_for_handler(&self, limit: Duration) -> Result<(), WaitError> {
-        self.engine.wait_for_handler(self.key(), limit)
     }
 
     /// Moves the timer to fire after a delay or at a point in time instead; see

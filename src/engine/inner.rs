@@ -19,14 +19,11 @@ use crate::node::table::Armed;
 use crate::shard::{Owner, Producer, ShardHandle};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::lock::Mutex;
-use crate::sync::process;
 use crate::sync::{slot, way};
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{
     Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled, Unfired,
-    WaitError,
 };
-use crate::waiting;
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
@@ -66,8 +63,6 @@ pub(super) struct Inner<T> {
     pub(super) hold: Weak<EngineOwner<T>>,
     /// Retires the engine when its last `EngineOwner` goes.
     pub(super) retire: fn(NonNull<Self>),
-    /// The handlers hand timers to an executor.
-    pub(super) on_executor: bool,
     /// Of engines whose payloads may be wakers.
     pub(super) wakers: Option<Wakers<T>>,
 }
@@ -87,7 +82,7 @@ pub(super) struct Berth<T> {
     /// A worker's thread exists for the shard. Written under the engine's lock.
     pub(super) has_worker: AtomicBool,
     /// The number of the thread that turns or ends the shard, and so may run its handlers; 0 for none.
-    pub(super) turned_by: process::AtomicU64,
+    pub(super) turned_by: AtomicU64,
     /// Why the shard has ended before its time.
     pub(super) failure: OnceLock<Arc<str>>,
 }
@@ -206,20 +201,6 @@ impl<T> Inner<T> {
     pub(super) fn reschedule(&self, key: Key<T>, tick: u64) -> Reschedule {
         let moved = |producer: Producer<'_, T>| producer.move_to(key, tick);
         Reschedule::from_moved(self.on_shard(key.shard(), false, moved))
-    }
-
-    /// Waits until the handler of the timer that `key` names has returned.
-    pub(super) fn wait_for_handler(&self, key: Key<T>, limit: Duration) -> Result<(), WaitError> {
-        if self.is_inside() {
-            Err(WaitError::InsideHandler)
-        } else if self.on_executor {
-            Err(WaitError::OnExecutor)
-        } else if self.status.is_forked() {
-            Err(WaitError::Forked)
-        } else {
-            let shard = self.handle(key);
-            shard.map_or(Ok(()), |shard| waiting::wait_for_handler(shard, key, limit))
-        }
     }
 
     /// Returns whether the calling thread turns or ends one of the shards: an engine must not be stopped or turned from

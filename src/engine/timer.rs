@@ -3,7 +3,7 @@
 use super::crew::status::EnginePhase;
 use super::handle::TimerHandle;
 use super::hold::TimerRef;
-use super::inner::Inner;
+use super::inner::{Berth, Inner};
 use super::shutdown::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
@@ -13,7 +13,7 @@ use crate::shard::{Producer, ShardHandle};
 use crate::sync::slot;
 use crate::time::{Period, Time, When};
 use crate::types::{
-    Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, Unfired, WaitError,
+    Cancel, Key, Recurring, Reschedule, ScheduleError, StartError, StopError, Unfired,
 };
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -268,46 +268,6 @@ impl<T: Send + 'static> Timer<T> {
         self.inner.on_shard(key.shard(), Cancel::Gone, cancel)
     }
 
-    /// Waits until the handler of the timer that `key` names has returned, for `limit` at most (`Duration::MAX` means for
-    /// ever).
-    ///
-    /// For the time after a cancel. One that answers `Gone` comes too late for the handler, which may be running on a
-    /// worker. One that won may leave the present call of a periodic timer running. When this has returned, no handler of
-    /// the timer runs or will run, and what the handler uses may be freed. Handlers of other timers are not waited for.
-    /// With a stale key there is nothing to wait for.
-    ///
-    /// The calling thread checks the shard again and again, in the end once per millisecond. Other threads, and timers
-    /// for which no thread waits, pay nothing for it. The limit is measured by the machine's clock.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::time::Duration;
-    /// use tickwheel::Timer;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::new()?;
-    /// let connection = Arc::new("connection 17");
-    /// let held = Arc::clone(&connection);
-    /// let key = timer.run_after(Duration::ZERO, move || println!("{held} was idle"))?;
-    /// if !timer.cancel(key).is_won() {
-    ///     timer.wait_for_handler(key, Duration::from_secs(5))?;
-    /// }
-    /// assert_eq!(Arc::strong_count(&connection), 1); // whoever won
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// * [`WaitError::Pending`] if the timer has not ended: cancel it first.
-    /// * [`WaitError::InsideHandler`] on a thread that turns or ends a shard of this engine.
-    /// * [`WaitError::TimedOut`] if the handler still runs after `limit`.
-    /// * [`WaitError::OnExecutor`] if the engine hands its timers to an executor
-    ///   ([`Builder::build_on`](crate::Builder::build_on)): it does not know when that has handled them.
-    /// * [`WaitError::Forked`] in a forked child of the process that started the engine.
-    pub fn wait_for_handler(&self, key: Key<T>, limit: Duration) -> Result<(), WaitError> {
-        self.inner.wait_for_handler(key, limit)
-    }
-
     /// Cancels the timers that are pending now, of all threads, and returns them in no particular order.
     ///
     /// Each is cancelled by a step of its own, as [`cancel`](Self::cancel) does: one that another thread cancels or
@@ -421,6 +381,34 @@ impl<T: Send + 'static> Timer<T> {
     pub fn is_stopped(&self) -> bool {
         // Without a look at the shards, of which `state` asks whether one has failed.
         self.inner.status.phase() == EnginePhase::Stopped
+    }
+
+    /// Returns whether a thread is turning or ending a shard, so that one of its handlers may be running or about to.
+    /// False if there is no such shard, and in a forked child, which has no workers.
+    ///
+    /// A thread that has found a timer [not pending](Self::is_pending), and then finds that its [shard](Key::shard) is
+    /// not turning, comes after the timer's handler and sees what it did: no handler of the timer runs or will run. What
+    /// an executor was handed may still run. The answer may be out of date when it comes. Two atomic loads.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Builder, Drive, Expired, Timer};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = Builder::new().shards(1).drive(Drive::Manual);
+    /// let timer = builder.build_per_shard(|_shard| {
+    ///     |timer: &Timer<u32>, expired: Expired<u32>| assert!(timer.is_turning(expired.shard))
+    /// })?;
+    /// let key = timer.schedule(Duration::ZERO, 17)?;
+    /// assert_eq!(timer.turn(), Ok(1));
+    /// assert!(!timer.is_pending(key) && !timer.is_turning(key.shard()));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn is_turning(&self, shard: usize) -> bool {
+        let is_turning = self.inner.berths.get(shard).is_some_and(Berth::is_turning);
+        // In the child of a fork the parent's turns never end.
+        is_turning && !self.inner.status.is_forked()
     }
 
     /// Returns whether both are of one engine: a clone, or one that a [`WeakTimer`](crate::WeakTimer) gave back.

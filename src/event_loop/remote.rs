@@ -4,12 +4,8 @@ use crate::engine::TimerTask;
 use crate::node::offer::offer;
 use crate::shard::{Producer, ShardHandle, ShardStats};
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{
-    Cancel, Key, Recurring, Reschedule, ScheduleError, ScheduleErrorKind, WaitError,
-};
-use crate::waiting;
+use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, ScheduleErrorKind};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Schedules on an [`EventLoopTimer`](super::EventLoopTimer) from other threads. Clone it freely.
 ///
@@ -126,21 +122,6 @@ impl<T: Send + 'static> Remote<T> {
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
     pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
         self.shard.with_producer(|producer| producer.cancel(key))
-    }
-
-    /// Waits until the loop's handler for the timer that `key` names has returned, for `limit` at most (`Duration::MAX`
-    /// means for ever). Call it after a cancel; see [`Timer::wait_for_handler`](crate::Timer::wait_for_handler).
-    ///
-    /// A handler that the loop takes out of [`expired`](super::EventLoopTimer::expired) has returned when the loop takes
-    /// the next one. The loop's own thread has nothing to wait for: between its polls no handler runs.
-    ///
-    /// # Errors
-    ///
-    /// * [`WaitError::Pending`] if the timer has not ended: cancel it first.
-    /// * [`WaitError::InsideHandler`] on the loop's thread while it polls.
-    /// * [`WaitError::TimedOut`] if the handler still runs after `limit`.
-    pub fn wait_for_handler(&self, key: Key<T>, limit: Duration) -> Result<(), WaitError> {
-        waiting::wait_for_handler(&self.shard, key, limit)
     }
 
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a

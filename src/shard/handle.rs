@@ -1,7 +1,6 @@
 //! A shard as all threads see it: what they share, and what they may ask. What they do with it: see `producer`.
 
 use super::counters::{Counter, Counters};
-use super::current::Current;
 use super::limit::Limit;
 use crate::inbox::{Inbox, Writer};
 use crate::node::magazine::ThreadCache;
@@ -53,8 +52,6 @@ pub(crate) struct ShardHandle<T> {
     pub(super) inbox: Arc<Inbox>,
     pub(super) wake_state: WakeState,
     pub(crate) counters: Counters,
-    /// Where the owner is in its turn.
-    pub(super) current: CachePadded<Current>,
     pub(super) limit: Option<Arc<Limit>>,
     threads: Segments<CachePadded<ThreadState>>,
     /// One past the highest thread state in use.
@@ -86,7 +83,6 @@ impl<T> ShardHandle<T> {
             inbox,
             wake_state,
             counters: Counters::default(),
-            current: CachePadded::default(),
             limit,
             threads,
             threads_end: AtomicU32::new(0),
@@ -150,17 +146,6 @@ impl<T> ShardHandle<T> {
     pub(crate) fn deadline_of(&self, key: Key<T>) -> Option<u64> {
         self.table
             .deadline_of(key.index(), self.table.generation(key))
-    }
-
-    /// Returns what the owner is at, if that may be the handler of the timer that a key names; another answer later is
-    /// about another entry. Of a timer that has not ended it says nothing about what is to come.
-    pub(crate) fn call_under_way(&self, key: Key<T>) -> Option<u64> {
-        self.current.at(key.index(), self.table.generation(key))
-    }
-
-    /// Returns whether the calling thread takes a turn of this shard: its handlers may be what asks.
-    pub(crate) fn is_inside_turn(&self) -> bool {
-        self.current.is_inside()
     }
 
     /// Lets time be a test's, if `is_in_test_time`, before other threads know the shard.

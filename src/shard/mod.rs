@@ -16,7 +16,6 @@
 
 mod calls;
 pub(crate) mod counters;
-mod current;
 pub(crate) mod handle;
 pub(crate) mod histogram;
 pub(crate) mod limit;

@@ -144,7 +144,6 @@ impl<T> Owner<T> {
     /// ever.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) -> TurnState {
         let turn = self.turns.begin(now, budget.fire, resumed);
-        self.handle.current.begin_turn();
         self.handle.counters.turns.add(1);
         if !resumed || self.draining {
             self.drain(turn.now(), budget.drain);
@@ -179,7 +178,6 @@ impl<T> Owner<T> {
     /// Ends a turn: sweeps, gives memory back, reports, looks ahead.
     pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
         let now = turn.now();
-        self.handle.current.end_turn();
         self.turns.end(&turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
@@ -466,8 +464,6 @@ impl<T> Owner<T> {
         }
         // First of all, so that no timer is accepted from now on that no owner drives.
         self.close();
-        // Of a turn that a panic has cut short.
-        self.handle.current.end_turn();
         self.abandon_call();
         let handle = &self.handle;
         handle

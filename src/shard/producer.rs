@@ -489,7 +489,6 @@ impl<T> TimerStore for OwnTimers<'_, T> {
         let Self { own, is_alone } = *self;
         let Producer { shard, thread } = own;
         let Entry { index, mark, .. } = entry;
-        shard.current.begin(pack(index, mark));
         shard
             .table
             .due(&thread.cache, index, mark, now, is_alone, |fired| {

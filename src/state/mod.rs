@@ -14,7 +14,7 @@ mod seed;
 mod word;
 
 #[cfg(feature = "threads")]
-pub(crate) use pure::{CLAIMED, MOVED, MOVERS, READING_PAYLOAD, is_mark_of};
+pub(crate) use pure::{CLAIMED, MOVED, MOVERS, READING_PAYLOAD};
 pub(crate) use pure::{Phase, State};
 pub(crate) use seed::generation_seed;
 #[cfg(feature = "threads")]

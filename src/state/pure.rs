@@ -75,12 +75,6 @@ const GENERATION_MASK: u64 = !(GENERATION_ONE - 1);
 const _: () = assert!((PHASE_MASK | HOLDS | MOVED | PULLED) == HINT_ONE - 1);
 const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u64::BITS);
 
-/// Returns whether a mark can be of a timer of this generation: it holds the lowest 23 bits.
-#[cfg(feature = "threads")]
-pub(crate) const fn is_mark_of(mark: u32, generation: u64) -> bool {
-    (mark ^ State::unarmed(generation).mark()) >> (HINT_BITS + 1) == 0
-}
-
 /// Where a timer stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]

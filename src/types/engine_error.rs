@@ -1,4 +1,4 @@
-//! Why an engine as a whole does not start, stop or turn, and why a handler cannot be waited for.
+//! Why an engine as a whole does not start, stop or turn.
 //!
 //! As in `error`, each text names the cure.
 
@@ -152,47 +152,4 @@ error_texts! { TurnError
         "there is no shard {shard}: the engine has {shards}, counted from 0",
     Self::Driven { shard } =>
         "another DrivenShard has shard {shard}; drop it first, or use its engine as it is",
-}
-
-/// Why a thread cannot wait for a timer's handler, or has stopped waiting.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel::{Timer, WaitError};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let (timer, second) = (Timer::new()?, Duration::from_secs(1));
-/// let key = timer.run_after(60 * second, || ())?;
-/// assert_eq!(timer.wait_for_handler(key, second), Err(WaitError::Pending));
-/// assert!(timer.cancel(key).is_won());
-/// assert_eq!(timer.wait_for_handler(key, second), Ok(()));
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WaitError {
-    /// The timer has not ended, so its handler may still be called.
-    Pending,
-    /// Called from a handler, which may be the one to wait for.
-    InsideHandler,
-    /// The handler was still under way when the time limit had passed.
-    TimedOut,
-    /// The engine hands its timers to an executor, and does not know when that has handled them.
-    OnExecutor,
-    /// This process is a fork of the one that started the engine, and its workers are not here.
-    Forked,
-}
-
-error_texts! { WaitError
-    Self::Pending =>
-        "the timer is pending and its handler may still be called; cancel it first",
-    Self::InsideHandler =>
-        "wait_for_handler() was called from inside a handler and might wait for itself; call it \
-         from another thread",
-    Self::TimedOut =>
-        "the handler was still under way at the end of the time limit; call wait_for_handler again",
-    Self::OnExecutor =>
-        "the engine hands its timers to an executor; ask the executor when it has handled them",
-    Self::Forked =>
-        "the engine was started before a fork and its workers are in the other process; wait there",
 }

@@ -9,7 +9,7 @@
 //! | `expired` | [`Expired`], [`Unfired`]: a timer at its end |
 //! | `recurring` | [`Recurring`]: what a periodic timer may carry |
 //! | `turn` | [`Budget`], [`Polled`]: what a turn may do, and came to |
-//! | `engine_error` | [`StartError`], [`StopError`], [`TurnError`], [`WaitError`] |
+//! | `engine_error` | [`StartError`], [`StopError`], [`TurnError`] |
 //! | `error` | [`BuildError`], [`ScheduleError`] |
 //! | `system` | `SystemError`: the operating system's reason, kept in these |
 
@@ -24,7 +24,7 @@ mod system;
 mod turn;
 
 pub use answer::{Cancel, Reschedule};
-pub use engine_error::{StartError, StopError, TurnError, WaitError};
+pub use engine_error::{StartError, StopError, TurnError};
 pub(crate) use error::Scheduled;
 pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
 pub use expired::{Expired, Unfired};

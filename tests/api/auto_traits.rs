@@ -76,7 +76,6 @@ fn auto_traits_are_pinned() {
         TimerTask: "Send Unpin"
         TurnError: "Send Sync Unpin"
         Unfired<SendOnly>: "Send Unpin"
-        WaitError: "Send Sync Unpin"
         WeakTimer<SendOnly>: "Send Sync Unpin"
         When: "Send Sync Unpin"
         WorkerFailure: "Send Sync Unpin"

@@ -6,7 +6,6 @@
 //! | `driven` | shards that a caller turns in place of their workers |
 //! | `races` | stop against turns by hand, the limit under contention, snapshots |
 //! | `stopped` | a thread that a signal stops in its turn |
-//! | `waits` | waiting until one timer's handler has returned |
 //! | `thread_ends` | threads that end with nodes, handles and engines in their hands |
 //! | `shards` | masks, routing, handlers of their own, executors |
 //! | `zombies` | what millions of cancelled timers leave behind |
@@ -20,5 +19,4 @@ mod shards;
 mod stopped;
 mod thread_ends;
 mod timing;
-mod waits;
 mod zombies;

@@ -189,9 +189,8 @@ fn a_periodic_timer_whose_call_breaks_the_clock_is_returned() {
     }
 }
 
-/// The turn names the entry that it is at, and has no end.
 #[test]
-fn nobody_waits_for_a_handler_that_has_returned_in_a_turn_that_the_clock_breaks() {
+fn a_turn_that_the_clock_breaks_is_over() {
     for drive in DRIVES {
         let clock = Breakable::default();
         let broken = clock.clone();
@@ -200,7 +199,7 @@ fn nobody_waits_for_a_handler_that_has_returned_in_a_turn_that_the_clock_breaks(
         let breaks = move |_: Expired<u64>| broken.set_broken(true);
         let builder = builder.drive(drive).clock(clock.clone());
         let timer = builder.build_with(breaks).unwrap();
-        let key = timer.schedule(Duration::ZERO, 0).unwrap();
+        timer.schedule(Duration::ZERO, 0).unwrap();
         if drive == Drive::Manual {
             assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 0 }));
         }
@@ -209,7 +208,7 @@ fn nobody_waits_for_a_handler_that_has_returned_in_a_turn_that_the_clock_breaks(
         });
         clock.set_broken(false);
         timer.stop().unwrap();
-        assert_eq!(timer.wait_for_handler(key, secs(20)), Ok(()), "{drive:?}");
+        assert!(!timer.is_turning(0), "{drive:?}");
     }
 }
 

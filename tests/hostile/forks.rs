@@ -10,8 +10,8 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    Drive, EngineState, LocalTimer, RawKey, ScheduleErrorKind, Shutdown, Sleep, SleepError,
-    StartError, StopError, Time, Timer, TurnError, WaitError,
+    Drive, EngineState, Expired, LocalTimer, RawKey, ScheduleErrorKind, Shutdown, Sleep,
+    SleepError, StartError, StopError, Time, Timer, TurnError,
 };
 
 #[test]
@@ -30,7 +30,6 @@ fn a_fork_is_refused_and_told() {
             && timer.state() == EngineState::Forked
             && timer.start() == Err(StartError::Forked)
             && timer.stop() == Err(StopError::Forked)
-            && kept.wait_for_handler(HOUR) == Err(WaitError::Forked)
             && {
                 timer.wait_idle();
                 drop(timer.clone());
@@ -64,6 +63,25 @@ fn a_fork_is_refused_and_told() {
     last.schedule(HOUR, 6).unwrap();
     let mut last = Some(last);
     assert_eq!(forked(|| last.take().is_some()), 0);
+}
+
+/// The parent's worker is amid a handler, which never returns in the child.
+#[test]
+fn in_a_child_no_shard_turns() {
+    if in_a_process_of_its_own(in_a_child_no_shard_turns, &[]) {
+        return;
+    }
+    let (go_on, gone_on) = std::sync::mpsc::sync_channel::<()>(0);
+    let gone_on = std::sync::Mutex::new(gone_on);
+    let timer = one_shard()
+        .build_with(move |_: Expired<u64>| gone_on.lock().unwrap().recv().unwrap())
+        .unwrap();
+    let key = timer.schedule(Duration::ZERO, 1).unwrap();
+    wait_until("it has fired", || !timer.is_pending(key));
+    assert_eq!(forked(|| !timer.is_turning(0)), 0);
+    assert!(timer.is_turning(0));
+    go_on.send(()).unwrap();
+    timer.stop().unwrap();
 }
 
 /// A key that comes from another process by a pipe ends no timer of this one.

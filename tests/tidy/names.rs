@@ -48,7 +48,7 @@ fn is_plain(text: &str) -> bool {
 fn is_path(text: &str) -> bool {
     let top = text.split_once('/').map_or("", |(top, _)| top);
     let folders =
-        "src tests examples docs scripts loom-tests fuzz benches loadtest util delayed-jobs";
+        "src tests examples docs scripts loom-tests fuzz benches loadtest util c delayed-jobs";
     is_plain(text) && folders.split(' ').any(|folder| folder == top)
 }
 

@@ -7,9 +7,8 @@
 use super::wake::TurnWaker;
 use crate::contain;
 use crate::engine::inner::{Berth, ShardWorker};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::lock::{Mutex, MutexGuard};
-use crate::sync::process::AtomicU64;
 use crate::sync::thread;
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
@@ -97,7 +96,7 @@ impl<T> Berth<T> {
     /// Marks the calling thread as the one that turns or ends the shard, until the answer is dropped: after a panic has
     /// been caught, because what it carries is the user's, too.
     pub(super) fn enter(&self) -> Inside<'_> {
-        // ORDERING: Relaxed, here and below: a thread asks for its own number only, which it has written itself.
+        // ORDERING: Relaxed: a thread that has seen what the turn did to a timer sees this, which comes before.
         let before = self.turned_by.swap(thread::number(), Ordering::Relaxed);
         Inside {
             turned_by: &self.turned_by,
@@ -105,9 +104,15 @@ impl<T> Berth<T> {
         }
     }
 
+    /// Returns whether a thread turns or ends the shard.
+    pub(in crate::engine) fn is_turning(&self) -> bool {
+        // ORDERING: Acquire pairs with the drop of `Inside`: what the turn did is seen when it is over. [P47]
+        self.turned_by.load(Ordering::Acquire) != 0
+    }
+
     /// Returns whether the calling thread turns or ends the shard: its handlers and destructors may be what calls.
     pub(in crate::engine) fn is_inside(&self) -> bool {
-        // ORDERING: Relaxed: as in `enter`.
+        // ORDERING: Relaxed: a thread asks for its own number only, which it has written itself.
         self.turned_by.load(Ordering::Relaxed) == thread::number()
     }
 }
@@ -120,8 +125,8 @@ pub(super) struct Inside<'a> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // ORDERING: Relaxed: as in `enter`.
-        self.turned_by.store(self.before, Ordering::Relaxed);
+        // ORDERING: Release pairs with `is_turning`. [P47]
+        self.turned_by.store(self.before, Ordering::Release);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Each error names the offending number and the cure.
 
-use super::super::engine_error::{StopError, TurnError, WaitError};
+use super::super::engine_error::{StopError, TurnError};
 use super::*;
 
 /// Asserts that the text of `error` holds every part, and a cure.
@@ -74,14 +74,6 @@ fn errors_name_the_cure() {
     says(TurnError::DrivenByWorkers, &["Drive::Manual"]);
     says(TurnError::InsideHandler, &["inside a handler", "return"]);
     says(TurnError::Stopped, &["stopped", "new one"]);
-    says(WaitError::Pending, &["pending", "cancel it"]);
-    says(
-        WaitError::InsideHandler,
-        &["inside a handler", "another thread"],
-    );
-    says(WaitError::TimedOut, &["time limit", "again"]);
-    says(WaitError::OnExecutor, &["ask the executor"]);
-    says(WaitError::Forked, &["fork", "wait there"]);
 }
 
 #[test]

@@ -31,6 +31,32 @@ fn what_a_workers_start_hook_schedules_is_its_own_shards() {
     timer.stop().unwrap();
 }
 
+/// Of its own shard, while a handler runs, and of no other.
+#[test]
+fn a_shard_turns_until_its_handler_has_returned() {
+    let (begin, begun) = channel();
+    let (go_on, gone_on) = sync_channel(0);
+    let gone_on = Mutex::new(gone_on);
+    let timer = one_shard()
+        .shards(2)
+        .build_with(move |expired: Expired<u64>| {
+            begin.send(expired.shard).unwrap();
+            gone_on.lock().unwrap().recv().unwrap();
+        })
+        .unwrap();
+    let key = timer.schedule(Duration::ZERO, 1).unwrap();
+    let shard = begun.recv_timeout(secs(60)).unwrap();
+    assert_eq!(shard, key.shard());
+    for _ in 0..1000 {
+        assert!(timer.is_turning(shard));
+    }
+    wait_until("the other one sleeps", || !timer.is_turning(1 - shard));
+    assert!(!timer.is_turning(2), "there is none");
+    go_on.send(()).unwrap();
+    wait_until("the handler has returned", || !timer.is_turning(shard));
+    timer.stop().unwrap();
+}
+
 #[cfg(target_os = "linux")]
 mod masks {
     use super::*;
