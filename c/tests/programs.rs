@@ -1,5 +1,6 @@
 //! Installs the C interface below `target`, compiles the examples and the programs of this folder against it, and runs
-//! them: with each compiler that is here, under AddressSanitizer, and under valgrind.
+//! them: with each compiler that is here, under AddressSanitizer, and under valgrind. Builds the program of the README
+//! in a folder of its own, as somebody else would.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -284,5 +285,118 @@ fn the_header_is_cpp_as_well() {
             .arg("-include")
             .arg(include.join(header))
             .args(["-x", "c++", "/dev/null"]));
+    }
+}
+
+/// Returns the first block of the README in a language.
+fn block(language: &str) -> String {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let text = std::fs::read_to_string(readme).unwrap();
+    let (_, rest) = text.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```\n").unwrap().0.to_owned()
+}
+
+/// Gives the README's program a line: it echoes it, and ends when no other one comes.
+fn judge_loop(folder: &Path, program: &str) {
+    let mut run = Command::new(folder.join(program))
+        .env("LD_LIBRARY_PATH", installed().join("usr/lib"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = run.stdin.take().unwrap();
+    input.write_all(b"hello\n").unwrap();
+    let said = run.wait_with_output().unwrap();
+    drop(input);
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.status.success(), "{program}: {text}");
+    assert!(text.starts_with("hello\nidle, and "), "{program}: {text}");
+}
+
+fn needed(program: &Path) -> bool {
+    let said = run(Command::new("readelf").arg("-d").arg(program));
+    said.contains("[libtickwheel.so.")
+}
+
+#[test]
+fn the_readmes_program_is_built_elsewhere_with_pkg_config() {
+    let tools = ["make", "pkg-config", "gcc", "readelf"];
+    if !tools.iter().all(|tool| is_here(tool)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("loop.c"), block("c")).unwrap();
+    let commands = block("sh");
+    // Where nothing is installed in /usr.
+    let environment = format!(
+        "export PKG_CONFIG_LIBDIR={0}/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR={0} PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
+         PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 LIBRARY_PATH={0}/usr/lib",
+        installed().display()
+    );
+    let mut tried = 0;
+    for command in commands.lines().filter(|line| line.starts_with("cc ")) {
+        let script = format!("{environment}; set -e; {command}");
+        run(Command::new("sh")
+            .current_dir(folder.path())
+            .args(["-c", &script]));
+        judge_loop(folder.path(), "loop");
+        let is_shared = needed(&folder.path().join("loop"));
+        assert_eq!(is_shared, !command.contains("libtickwheel.a"), "{command}");
+        tried += 1;
+    }
+    assert_eq!(tried, 2);
+}
+
+#[test]
+fn the_readmes_program_is_built_elsewhere_with_cmake() {
+    let tools = ["make", "cmake", "gcc", "readelf"];
+    if !tools.iter().all(|tool| is_here(tool)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("loop.c"), block("c")).unwrap();
+    let project = block("cmake");
+    let prefix = format!("-DCMAKE_PREFIX_PATH={}", installed().join("usr").display());
+    for (target, is_shared) in [("tickwheel", true), ("static", false)] {
+        let linked = project.replace("tickwheel::tickwheel", &format!("tickwheel::{target}"));
+        std::fs::write(folder.path().join("CMakeLists.txt"), linked).unwrap();
+        for arguments in [
+            &["-B", target, "-S", ".", &prefix][..],
+            &["--build", target],
+        ] {
+            let mut cmake = Command::new("cmake");
+            run(cmake.current_dir(folder.path()).args(arguments));
+        }
+        let program = format!("{target}/loop");
+        judge_loop(folder.path(), &program);
+        assert_eq!(needed(&folder.path().join(program)), is_shared);
+    }
+    // A major version that is not here.
+    let other = project.replace("tickwheel 1.0 ", "tickwheel 2.0 ");
+    assert_ne!(other, project);
+    std::fs::write(folder.path().join("CMakeLists.txt"), other).unwrap();
+    let mut cmake = Command::new("cmake");
+    let refused = cmake
+        .current_dir(folder.path())
+        .args(["-B", "other", "-S", ".", &prefix])
+        .output()
+        .unwrap();
+    assert!(!refused.status.success());
+}
+
+#[test]
+fn licences_are_installed() {
+    if !is_here("make") {
+        return;
+    }
+    let folder = installed().join("usr/share/licenses/tickwheel");
+    for (file, part) in [
+        ("LICENSE-MIT", "Permission is hereby granted"),
+        ("LICENSE-APACHE", "Apache License"),
+        ("THIRD-PARTY.txt", "crossbeam-epoch"),
+    ] {
+        let text = std::fs::read_to_string(folder.join(file));
+        let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(text.contains(part), "{file}");
     }
 }
