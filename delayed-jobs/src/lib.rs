@@ -41,6 +41,6 @@ pub use node::Node;
 pub use recurrence::Recurrence;
 pub use settings::{Secret, Settings};
 pub use store::{
-    Delivery, Limits, NewSchedule, NodeView, Overview, Page, PartitionView, Past, QueueView, Rate,
-    Schedule, Scheduled, Search, Store,
+    DeadJobs, Delivery, Limits, NewSchedule, NodeView, Overview, Page, PartitionView, Past,
+    QueueView, Rate, Schedule, Scheduled, Search, Store,
 };

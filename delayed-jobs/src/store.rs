@@ -54,7 +54,7 @@ mod schedules;
 
 pub use self::deliveries::Delivery;
 pub(crate) use self::deliveries::{Failed, Nack, Receipt, Taken};
-pub use self::lists::{Page, Search};
+pub use self::lists::{DeadJobs, Page, Search};
 pub(crate) use self::partition::Fired;
 pub use self::partition::{NodeView, Overview, PartitionView, Past, QueueView};
 pub use self::queues::{Limits, Rate};

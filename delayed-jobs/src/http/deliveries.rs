@@ -8,12 +8,12 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::common::{Answer, ListQuery, Shares, limit};
+use super::common::{Answer, Shares, limit};
 use super::json::{Json, MOST, given, many};
 use super::request::{Asked, Body, Refusal, duration, optional};
 use crate::inbox;
-use crate::job::{FARTHEST, JobId, Queue};
-use crate::store::{Failed, Nack, Page, Receipt};
+use crate::job::{FARTHEST, JobId, Queue, State as JobState};
+use crate::store::{DeadJobs, Failed, Nack, Page, Receipt, Search};
 
 /// Longest wait of a request for deliveries.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -157,9 +157,22 @@ pub(super) async fn nack(State(shared): Shares, Body(request): Body<NackRequest>
     ))
 }
 
-pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) -> Answer<Page> {
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeadQuery {
+    limit: Option<usize>,
+    from: Option<String>,
+    queue: Option<Queue>,
+}
+
+pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<DeadQuery>) -> Answer<Page> {
     let (from, limit) = (query.from.as_deref(), limit(query.limit)?);
-    Ok(Json(shared.store.dead(from, limit).await?))
+    let search = Search {
+        state: JobState::Dead,
+        queue: query.queue,
+        ..Search::default()
+    };
+    Ok(Json(shared.store.search(&search, from, limit).await?))
 }
 
 #[derive(Deserialize)]
@@ -167,18 +180,20 @@ pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<ListQuery>) 
 pub(super) struct DeadRequest {
     #[serde(default, deserialize_with = "given")]
     ids: Option<Vec<JobId>>,
+    #[serde(default, deserialize_with = "given")]
+    queue: Option<Queue>,
     #[serde(default)]
     all: bool,
 }
 
 impl DeadRequest {
-    /// The jobs that are named; `None` if they are all.
-    fn ids(&self) -> Result<Option<&[JobId]>, Refusal> {
-        match (&self.ids, self.all) {
-            (Some(ids), false) if ids.len() <= MOST => Ok(Some(ids)),
-            (None, true) => Ok(None),
+    fn jobs(&self) -> Result<DeadJobs<'_>, Refusal> {
+        match (&self.ids, &self.queue, self.all) {
+            (Some(ids), None, false) if ids.len() <= MOST => Ok(DeadJobs::These(ids)),
+            (None, Some(queue), false) => Ok(DeadJobs::Of(queue)),
+            (None, None, true) => Ok(DeadJobs::All),
             _ => Err(Refusal::bad(format!(
-                "give either ids, at most {MOST}, or \"all\": true"
+                "give one of ids, at most {MOST}, queue, and \"all\": true"
             ))),
         }
     }
@@ -186,12 +201,12 @@ impl DeadRequest {
 
 pub(super) async fn requeue(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
     Ok(Json(
-        json!({ "requeued": shared.store.requeue(dead.ids()?).await? }),
+        json!({ "requeued": shared.store.requeue(dead.jobs()?).await? }),
     ))
 }
 
 pub(super) async fn purge(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {
     Ok(Json(
-        json!({ "purged": shared.store.purge(dead.ids()?).await? }),
+        json!({ "purged": shared.store.purge(dead.jobs()?).await? }),
     ))
 }

@@ -37,7 +37,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("post /v1/dead/requeue", "DeadRequest"),
     ("post /v1/dead/purge", "DeadRequest"),
     ("get /v1/jobs ?", "SearchQuery"),
-    ("get /v1/dead ?", "ListQuery"),
+    ("get /v1/dead ?", "DeadQuery"),
     ("get /v1/schedules ?", "ListQuery"),
     ("post /v1/deliveries ?", "TakeQuery"),
 ];

@@ -40,6 +40,17 @@ impl Default for Search {
     }
 }
 
+/// Which dead jobs something is done to.
+#[derive(Clone, Copy, Debug)]
+pub enum DeadJobs<'a> {
+    /// Those of these that are dead.
+    These(&'a [JobId]),
+    /// Those of a queue.
+    Of(&'a Queue),
+    /// All.
+    All,
+}
+
 /// A part of a list of jobs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
@@ -274,39 +285,43 @@ impl Store {
         Ok((found.into_iter().map(|one| one.2).collect(), next))
     }
 
-    /// Gives the dead ones of these jobs, or all dead jobs, all their attempts again, and makes them due
-    /// now. Returns how many they were.
+    /// Gives dead jobs all their attempts again, and makes them due now. Returns how many they were.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`]; some of them may be due again.
-    pub async fn requeue(&self, ids: Option<&[JobId]>) -> Result<u64> {
-        self.resolve(script!("requeue"), ids).await
+    pub async fn requeue(&self, jobs: DeadJobs<'_>) -> Result<u64> {
+        self.resolve(script!("requeue"), jobs).await
     }
 
-    /// Forgets the dead ones of these jobs, or all dead jobs. Returns how many they were.
+    /// Forgets dead jobs. Returns how many they were.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`]; some of them may be forgotten.
-    pub async fn purge(&self, ids: Option<&[JobId]>) -> Result<u64> {
-        self.resolve(script!("purge"), ids).await
+    pub async fn purge(&self, jobs: DeadJobs<'_>) -> Result<u64> {
+        self.resolve(script!("purge"), jobs).await
     }
 
-    async fn resolve(&self, script: &Script, ids: Option<&[JobId]>) -> Result<u64> {
+    async fn resolve(&self, script: &Script, jobs: DeadJobs<'_>) -> Result<u64> {
         let mut parts: HashMap<u16, Vec<String>> = HashMap::new();
-        for id in ids.unwrap_or_default() {
-            parts
-                .entry(id.partition())
-                .or_default()
-                .push(id.to_string());
-        }
-        if ids.is_none() {
+        if let DeadJobs::These(ids) = jobs {
+            for id in ids {
+                parts
+                    .entry(id.partition())
+                    .or_default()
+                    .push(id.to_string());
+            }
+        } else {
             self.refresh().await?;
             for partition in 0..self.partitions() {
                 // Jobs that die meanwhile are left to the next request.
                 let all = Cmd::zrange(self.base(partition) + ":dead", 0, -1);
-                parts.insert(partition, self.ask(&all).await?);
+                let mut ids: Vec<String> = self.ask(&all).await?;
+                if let DeadJobs::Of(queue) = jobs {
+                    ids.retain(|id| id.parse().is_ok_and(|id: JobId| id.queue() == *queue));
+                }
+                parts.insert(partition, ids);
             }
         }
         let mut count = 0;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use delayed_jobs::{
-    Consumer, NewJob, NewSchedule, Node, Priority, Queue, Recurrence, Retry, Settings, State,
-    StoreError, When,
+    Consumer, DeadJobs, NewJob, NewSchedule, Node, Priority, Queue, Recurrence, Retry, Settings,
+    State, StoreError, When,
 };
 
 use serde_json::json;
@@ -53,7 +53,7 @@ async fn dead_jobs_are_listed_requeued_and_purged() {
 
     assert_eq!(
         store
-            .requeue(Some(std::slice::from_ref(&one.id)))
+            .requeue(DeadJobs::These(std::slice::from_ref(&one.id)))
             .await
             .unwrap(),
         1
@@ -68,16 +68,16 @@ async fn dead_jobs_are_listed_requeued_and_purged() {
     assert_eq!(scene.state(&one.id).await, State::Done);
     assert_eq!(
         store
-            .purge(Some(std::slice::from_ref(&other.id)))
+            .purge(DeadJobs::These(std::slice::from_ref(&other.id)))
             .await
             .unwrap(),
         1
     );
     assert!(store.get(&other.id).await.is_err());
-    assert_eq!(store.requeue(None).await.unwrap(), 3);
+    assert_eq!(store.requeue(DeadJobs::All).await.unwrap(), 3);
     assert_eq!(
         (
-            store.purge(None).await.unwrap(),
+            store.purge(DeadJobs::All).await.unwrap(),
             store.overview().await.unwrap().dead
         ),
         (0, 0)
@@ -216,7 +216,7 @@ async fn an_ended_job_keeps_no_payload_and_little_memory() {
     consumer.fail(&[one], "").await.unwrap();
     let dead = store.dead(None, 9).await.unwrap().jobs.remove(0);
     assert_eq!(dead.payload.as_deref(), Some(&*poison));
-    store.purge(Some(&[dead.id])).await.unwrap();
+    store.purge(DeadJobs::These(&[dead.id])).await.unwrap();
     assert_eq!(payloads().await, 0);
 }
 
@@ -309,4 +309,55 @@ async fn a_dead_job_keeps_its_key_until_it_is_purged() {
     node.post("/v1/dead/purge", json!({ "ids": [made["id"]] }))
         .await;
     assert_eq!(node.post("/v1/jobs", &body).await["repeated"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_jobs_of_one_queue_are_listed_requeued_and_purged_alone() {
+    let (_scene, node) = Scene::served_with(patient).await;
+    for queue in ["mail", "mail", "sms", "default"] {
+        let body = json!({ "queue": queue, "max_attempts": 1 });
+        node.post("/v1/jobs", body).await;
+        let taken = node.take(&format!("&queue={queue}")).await;
+        let nack = json!({ "receipts": [taken[0]["receipt"]], "reason": queue });
+        node.post("/v1/deliveries/nack", nack).await;
+    }
+    let dead = async |query: &str| {
+        let page = node.get(&format!("/v1/dead?{query}")).await;
+        let jobs = page["jobs"].as_array().unwrap().clone();
+        let queues = jobs
+            .iter()
+            .map(|job| job["queue"].as_str().unwrap().to_owned());
+        let mut queues: Vec<String> = queues.collect();
+        queues.sort_unstable();
+        queues
+    };
+    assert_eq!(dead("").await, ["default", "mail", "mail", "sms"]);
+    assert_eq!(dead("queue=mail").await, ["mail", "mail"]);
+    assert_eq!(dead("queue=default").await, ["default"]);
+    assert!(dead("queue=none").await.is_empty());
+    let of = |queue: &str| json!({ "queue": queue });
+    assert_eq!(
+        node.post("/v1/dead/requeue", of("sms")).await["requeued"],
+        1
+    );
+    assert_eq!(node.take("&queue=sms").await.len(), 1);
+    assert_eq!(node.post("/v1/dead/purge", of("mail")).await["purged"], 2);
+    assert_eq!(node.post("/v1/dead/purge", of("mail")).await["purged"], 0);
+    assert_eq!(dead("").await, ["default"]);
+    for wrong in [
+        json!({ "queue": "mail", "all": true }),
+        json!({ "queue": "mail", "ids": [] }),
+        json!({ "queue": null }),
+        json!({ "queue": "a.b" }),
+    ] {
+        assert_eq!(
+            node.ask("POST", "/v1/dead/purge", &wrong).await.0,
+            400,
+            "{wrong}"
+        );
+    }
+    assert_eq!(
+        node.post("/v1/dead/purge", of("default")).await["purged"],
+        1
+    );
 }

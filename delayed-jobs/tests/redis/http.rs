@@ -389,7 +389,7 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
         400,
         "hold",
     ),
-    ("POST /v1/dead/requeue", "{}", 400, "either ids"),
+    ("POST /v1/dead/requeue", "{}", 400, "give one of ids"),
     (
         "POST /v1/dead/purge",
         r#"{"ids": ["x"]}"#,
