@@ -283,19 +283,19 @@ mod tests {
     #[test]
     fn an_option_wins_over_a_variable_and_that_over_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let text = "lease = '5s'\nwindow = '5s'\nhold = '5s'\npartitions = 8\nredis_cluster = true\nrate = 5";
+        let text = "lease = '5s'\npatience = '5s'\nhold = '5s'\npartitions = 8\nredis_cluster = true\nrate = 5";
         std::fs::write(file.path(), text).unwrap();
         let name = file.path().to_str().unwrap();
         let named = format!("--config={name}");
         let variables = [
             ("DELAYED_JOBS_LEASE", "4s"),
-            ("DELAYED_JOBS_WINDOW", "4s"),
+            ("DELAYED_JOBS_PATIENCE", "4s"),
             ("DELAYED_JOBS_PORT", "tcp://x"),
             ("HOLD", "1s"),
         ];
         let all = parsed(&["serve", &named, "--lease", "3s"], &variables).unwrap();
         let seconds = |name| all.get_one::<std::time::Duration>(name).unwrap().as_secs();
-        assert_eq!(["lease", "window", "hold"].map(seconds), [3, 4, 5]);
+        assert_eq!(["lease", "patience", "hold"].map(seconds), [3, 4, 5]);
         assert!(all.get_flag("redis_cluster") && all.get_one::<u16>("partitions") == Some(&8));
         let by_variable = parsed(&["serve"], &[("DELAYED_JOBS_CONFIG", name)]).unwrap();
         assert!(by_variable.get_flag("redis_cluster"));

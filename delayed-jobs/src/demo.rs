@@ -67,7 +67,6 @@ pub(crate) async fn demo(settings: &DemoSettings, program: &Path) -> Result<bool
     let of_nodes = Settings {
         lease: LEASE,
         patience: LEASE / 3,
-        window: Duration::from_secs(3),
         ..group.settings()
     };
     let start = async |address: &str| NodeProcess::start(program, &of_nodes, address).await;

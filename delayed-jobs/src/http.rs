@@ -36,7 +36,7 @@ use crate::job::{Found, Job, JobId, NewJob, Priority, Queue, State as JobState};
 use crate::metrics::plain;
 use crate::node::{Node, Shared};
 use crate::recurrence::Recurrence;
-use crate::store::{NewSchedule, Overview, Page, Schedule, Scheduled, Search};
+use crate::store::{NewSchedule, Overlap, Overview, Page, Schedule, Scheduled, Search};
 
 mod common;
 mod deliveries;
@@ -295,6 +295,8 @@ struct ScheduleRequest {
     queue: Queue,
     #[serde(default)]
     priority: Priority,
+    #[serde(default)]
+    overlap: Overlap,
 }
 
 impl ScheduleRequest {
@@ -330,6 +332,7 @@ async fn put_schedule(
         retry,
         queue: request.queue,
         priority: request.priority,
+        overlap: request.overlap,
     };
     let (scheduled, next_ms) = shared.store.schedule(&new).await?;
     let is_new = scheduled == Scheduled::Created;

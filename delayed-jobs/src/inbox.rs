@@ -22,8 +22,8 @@ use crate::settings::Settings;
 use crate::store::{Delivery, Nack, Receipt, Store, Taken};
 use crate::units::lock;
 
-/// How often all partitions are asked though no notice has come: jobs whose consumer has died send none.
-const SWEEP: Duration = Duration::from_millis(500);
+/// How often all partitions are asked though no notice has come: one that was sent may be lost.
+const SWEEP: Duration = Duration::from_secs(15);
 
 /// Distance of tries to connect again.
 const RETRY: Duration = Duration::from_millis(100);
@@ -172,7 +172,7 @@ impl Board {
 pub(crate) struct Inbox {
     store: Store,
     board: Arc<Board>,
-    hearing: JoinHandle<()>,
+    hearing: Mutex<JoinHandle<()>>,
 }
 
 impl Inbox {
@@ -182,7 +182,15 @@ impl Inbox {
         Self {
             store,
             board,
-            hearing,
+            hearing: Mutex::new(hearing),
+        }
+    }
+
+    /// Hears notices on this runtime if the one that heard them has ended.
+    fn hear_again(&self) {
+        let mut hearing = lock(&self.hearing);
+        if hearing.is_finished() {
+            *hearing = tokio::spawn(hear(self.store.clone(), Arc::clone(&self.board)));
         }
     }
 
@@ -201,6 +209,7 @@ impl Inbox {
         let news = self.board.of(queue);
         let most = most.clamp(1, MOST);
         let mut has_sifted = false;
+        self.hear_again();
         loop {
             news.sweep();
             let (arrived, again) = self.take_now(&news, queue, most, hold).await?;
@@ -445,7 +454,7 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.hearing.abort();
+        lock(&self.hearing).abort();
     }
 }
 

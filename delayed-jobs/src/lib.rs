@@ -5,7 +5,7 @@
 //!
 //! * [`settings`](Settings), `job`, `recurrence`, `units`, `error` - the ground
 //! * `link`, [`store`](Store) - the jobs as Redis keeps them, one script for each step
-//! * [`node`](Node) - leases, window, firing
+//! * [`node`](Node) - leases, firing
 //! * `inbox` - where what has fired arrives; [`Consumer`] takes and acknowledges it
 //! * `access` - bearer tokens; `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command;
 //!   `webhook` - sends what has fired to a URL
@@ -41,6 +41,6 @@ pub use node::Node;
 pub use recurrence::Recurrence;
 pub use settings::{Secret, Settings};
 pub use store::{
-    DeadJobs, Delivery, Limits, NewSchedule, NodeView, Overview, Page, PartitionView, Past,
-    QueueView, Rate, Schedule, Scheduled, Search, Store,
+    DeadJobs, Delivery, Limits, NewSchedule, NodeView, Overlap, Overview, Page, PartitionView,
+    Past, QueueView, Rate, Schedule, Scheduled, Search, Store,
 };

@@ -316,7 +316,6 @@ impl NodeProcess {
             ("namespace", Some(settings.namespace.clone())),
             ("partitions", count(Some(settings.partitions.into()))),
             ("lease", ms(settings.lease)),
-            ("window", ms(settings.window)),
             ("retention", ms(settings.retention)),
             ("dead-retention", settings.dead_retention.and_then(ms)),
             ("max-dead", count(settings.max_dead)),

@@ -3,14 +3,14 @@
 //! * `clock` - the clock of Redis, seen from here
 //! * `tenure` - what the node knows of a partition while it holds it
 //! * `keeper` - leases, the hand-over to the consumers, and what the log says of them
-//! * `window` - the near future, read and heard of
+//! * `notices` - hears when the first moment of a partition changes
 //! * `fill` - counts what waits, for the limits on new jobs; `news` - what the log is told
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tickwheel::{Builder, Pinning, Timer};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use self::clock::RedisClock;
@@ -30,8 +30,8 @@ mod clock;
 pub(crate) mod fill;
 mod keeper;
 mod news;
+mod notices;
 mod tenure;
-mod window;
 
 /// A running node. Dropped, it ends at once and its leases run out; [`stop`](Node::stop) gives them back.
 pub struct Node {
@@ -91,7 +91,7 @@ impl Node {
         if limited.is_some() {
             tasks.spawn(fill::watch(Arc::clone(&shared)));
         }
-        tasks.spawn(window::hear(Arc::clone(&shared), heard));
+        tasks.spawn(notices::hear(Arc::clone(&shared), heard));
         Ok(Self {
             shared,
             keeper,
@@ -159,8 +159,8 @@ impl Drop for Node {
     }
 }
 
-/// A wish to hear of near jobs of a partition; dropped once that is so, or cannot be.
-type Wish = (u16, oneshot::Sender<()>);
+/// A wish to hear of the first moment of a partition.
+type Wish = u16;
 
 /// What the tasks of a node share.
 pub(crate) struct Shared {

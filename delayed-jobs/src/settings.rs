@@ -1,5 +1,4 @@
-//! What a node is made of. All nodes of one namespace must agree on the window, and should agree on how often jobs are
-//! tried.
+//! What a node is made of. All nodes of one namespace should agree on how often jobs are tried.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,9 +50,6 @@ pub struct Settings {
     /// How long a partition stays with a node that is silent, at least 100 ms
     #[arg(long, default_value = "3s", value_parser = duration, value_name = "DURATION")]
     pub lease: Duration,
-    /// How far ahead a node knows when something is due, at least 1 s; the same on all nodes
-    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
-    pub window: Duration,
     /// How long an ended job, and its idempotency key, can still be asked for
     #[arg(long, default_value = "1h", value_parser = duration, value_name = "DURATION")]
     pub retention: Duration,
@@ -132,8 +128,6 @@ impl Settings {
         let second = Duration::from_secs(1);
         let wrong = if self.lease < second / 10 {
             "the lease is too short; use 100 ms or more"
-        } else if self.window < second {
-            "the window is too short; use 1 s or more"
         } else if self.patience.is_zero() || self.retention < second {
             "patience must not be 0 and retention not below 1 s"
         } else if self.hold.is_zero() {
@@ -154,10 +148,9 @@ impl Settings {
     }
 
     /// All times that are set.
-    fn times(&self) -> [Duration; 10] {
+    fn times(&self) -> [Duration; 9] {
         [
             self.lease,
-            self.window,
             self.retention,
             self.dead_retention.unwrap_or_default(),
             self.patience,
@@ -171,10 +164,6 @@ impl Settings {
 
     pub(crate) fn lease_ms(&self) -> u64 {
         millis(self.lease)
-    }
-
-    pub(crate) fn window_ms(&self) -> u64 {
-        millis(self.window)
     }
 }
 
@@ -211,9 +200,8 @@ mod tests {
             change(&mut settings, time);
             settings.check().is_ok()
         };
-        let changes: [fn(&mut Settings, Duration); 10] = [
+        let changes: [fn(&mut Settings, Duration); 9] = [
             |settings, time| settings.lease = time,
-            |settings, time| settings.window = time,
             |settings, time| settings.retention = time,
             |settings, time| settings.dead_retention = Some(time),
             |settings, time| settings.patience = time,

@@ -58,7 +58,7 @@ pub use self::lists::{DeadJobs, Page, Search};
 pub(crate) use self::partition::Fired;
 pub use self::partition::{NodeView, Overview, PartitionView, Past, QueueView};
 pub use self::queues::{Limits, Rate};
-pub use self::schedules::{NewSchedule, Schedule, Scheduled};
+pub use self::schedules::{NewSchedule, Overlap, Schedule, Scheduled};
 
 /// The field of the settings that says when a node found them lost.
 const LOST: &str = "lost_ms";
@@ -68,7 +68,7 @@ const OLDEST: (u32, u32) = (7, 0);
 
 /// Counts the changes of what the keys hold that nodes of another version could not read. Such nodes refuse
 /// to start; nodes of one layout run side by side, because each names its scripts by their hashes.
-const LAYOUT: u64 = 2;
+const LAYOUT: u64 = 3;
 
 /// Access to the jobs of a namespace, from any task of any process.
 ///
@@ -318,23 +318,21 @@ impl Store {
             .await
     }
 
-    /// Notes layout and window, or compares them with what was noted.
+    /// Notes the layout, or compares it with what was noted.
     async fn check_settings(&self) -> Result<()> {
         let key = &self.noted();
-        for (name, value) in [("layout", LAYOUT), ("window_ms", self.settings.window_ms())] {
-            let mut noted: Option<u64> = self.ask(&Cmd::hget(key, name)).await?;
-            // Nothing is written if it is there, so a node comes up on a full Redis.
-            if noted.is_none() {
-                let _: bool = self.ask(&Cmd::hset_nx(key, name, value)).await?;
-                noted = self.ask(&Cmd::hget(key, name)).await?;
-            }
-            let noted = noted.unwrap_or_default();
-            if noted != value {
-                return Err(StoreError::Unfit(format!(
-                    "the namespace `{}` has {name} {noted}, not {value}: use the same on all nodes",
-                    self.settings.namespace
-                )));
-            }
+        let mut noted: Option<u64> = self.ask(&Cmd::hget(key, "layout")).await?;
+        // Nothing is written if it is there, so a node comes up on a full Redis.
+        if noted.is_none() {
+            let _: bool = self.ask(&Cmd::hset_nx(key, "layout", LAYOUT)).await?;
+            noted = self.ask(&Cmd::hget(key, "layout")).await?;
+        }
+        let noted = noted.unwrap_or_default();
+        if noted != LAYOUT {
+            return Err(StoreError::Unfit(format!(
+                "the namespace `{}` has layout {noted}, not {LAYOUT}: use nodes of its version",
+                self.settings.namespace
+            )));
         }
         Ok(())
     }

@@ -66,12 +66,6 @@ impl RedisClock {
         let at = ahead.and_then(|us| sample.at.checked_add(Duration::from_micros(us)));
         at.unwrap_or_else(Instant::now)
     }
-
-    /// What time it is there, in milliseconds.
-    pub(crate) fn now_ms(&self) -> Option<u64> {
-        let known = *lock(&self.sample);
-        known.map(|sample| sample.redis_us_at(Instant::now()) / 1000)
-    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,15 @@ pub(crate) struct Counted {
     pub(crate) accepted: u64,
 }
 
+/// Whether there is room for the job of a schedule.
+pub(super) fn has_room(shared: &Shared) -> bool {
+    let (settings, counted) = (shared.store.settings(), *lock(&shared.fill));
+    settings
+        .max_pending
+        .is_none_or(|most| counted.pending < most)
+        && settings.max_unread.is_none_or(|most| counted.unread < most)
+}
+
 /// Counts again and again, for as long as the node runs.
 pub(super) async fn watch(shared: Arc<Shared>) {
     loop {

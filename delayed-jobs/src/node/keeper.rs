@@ -1,5 +1,5 @@
 //! Keeps the leases and fires what is due meanwhile: says that the node lives, prolongs what it holds, takes its share of
-//! what is free, gives back what is more, and has the window read.
+//! what is free, and gives back what is more.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
-use super::Shared;
 use super::news::ACQUIRED;
 use super::tenure::Partition;
-use super::window;
+use super::{Shared, fill};
 use crate::store::{Fired, Timed};
-use crate::units::lock;
+use crate::units::{lock, millis};
 
 /// Beats until the node is to end, and fires what is due meanwhile. A beat that has begun is ended.
 pub(super) async fn keep(shared: Arc<Shared>) {
@@ -70,9 +69,6 @@ async fn beat(shared: &Arc<Shared>) -> Duration {
     let share = shared.partitions().len().div_ceil(alive);
     give_back(shared, share).await;
     let soonest = take(shared, share).await;
-    for partition in shared.partitions() {
-        window::read_if_needed(shared, partition);
-    }
     prune(shared).await;
     // A lease that nobody prolongs is taken as soon as it ends.
     soonest.map_or(pause, |left| pause.min(left + Duration::from_millis(1)))
@@ -106,13 +102,27 @@ async fn renew(shared: &Shared, partition: &Partition) {
     };
     match shared.store.renew(partition.number, &lease).await {
         Ok(Timed {
-            value: (true, notices, now_us),
+            value: (true, first, now_us, back_ms),
             sent,
             received,
         }) => {
             shared.clock.observe(sent, received, now_us);
             let until = sent + shared.store.settings().lease;
-            partition.with(&lease, |tenure| tenure.prolong(until, notices));
+            partition.with(&lease, |tenure| tenure.prolong(until));
+            if back_ms > 0 {
+                shared.news.tell("the clock of Redis was set back");
+                let replanned = shared.store.replan(partition.number, now_us / 1000).await;
+                if let Err(error) = replanned {
+                    shared.failed("schedules are not planned again", partition.number, &error);
+                }
+                partition.due.notify_one();
+            }
+            // Also what no notice has told, or what the clock of Redis has passed since it was set.
+            match u64::try_from(first) {
+                Ok(first) if first <= now_us / 1000 => partition.due.notify_one(),
+                Ok(first) => partition.arm(first, Instant::now(), &shared.timer, &shared.clock),
+                Err(_) => {}
+            }
         }
         Ok(_) => {
             shared.metrics.leases_lost.inc();
@@ -185,6 +195,7 @@ async fn take(shared: &Shared, share: usize) -> Option<Duration> {
                     }
                     tracing::debug!(partition = partition.number, lease, "acquired");
                     shared.news.tell(ACQUIRED);
+                    let _ = shared.wishes.send(partition.number);
                     partition.begin(lease, sent + shared.store.settings().lease);
                     held += 1;
                 }
@@ -225,7 +236,7 @@ async fn fire_when_due(shared: Arc<Shared>, number: u16) {
                     received,
                 }) => {
                     shared.clock.observe(sent, received, fired.now_us);
-                    let ticked = tick(&shared, number, &fired).await;
+                    let ticked = tick(&shared, partition, &fired).await;
                     if !note(&shared, partition, &fired) && !ticked {
                         break;
                     }
@@ -251,21 +262,37 @@ async fn fire_when_due(shared: Arc<Shared>, number: u16) {
     }
 }
 
-/// Makes the next job of each schedule whose moment has passed; whether there was one.
-async fn tick(shared: &Shared, number: u16, fired: &Fired) -> bool {
+/// Distance of tries to make the job of a schedule that has no room, or that Redis refuses.
+const NO_ROOM: Duration = Duration::from_secs(1);
+
+/// Makes the job of each schedule whose moment has passed; whether there was one.
+async fn tick(shared: &Shared, partition: &Partition, fired: &Fired) -> bool {
+    let now_ms = fired.now_us / 1000;
+    let (mut ticked, mut again) = (false, false);
     for one in &fired.passed {
-        // One that fails is among those that have passed in the next round.
-        if let Err(error) = shared.store.tick(number, one, fired.now_us / 1000).await {
-            shared.failed(&format!("no next job of {}", one.0), number, &error);
-            tokio::time::sleep(RETRY).await;
+        if !fill::has_room(shared) {
+            again = true;
+            break;
+        }
+        match shared.store.tick(partition.number, one, now_ms).await {
+            Ok(()) => ticked = true,
+            Err(error) => {
+                again = true;
+                shared.failed(&format!("no job of {}", one.0), partition.number, &error);
+            }
         }
     }
-    !fired.passed.is_empty()
+    if again {
+        let at = now_ms + millis(NO_ROOM);
+        partition.arm(at, Instant::now(), &shared.timer, &shared.clock);
+    }
+    ticked
 }
 
 /// Takes note of what a script has done; whether there is more to do at once.
 fn note(shared: &Shared, partition: &Partition, fired: &Fired) -> bool {
     shared.metrics.fired(&fired.lateness_ms);
+    shared.metrics.died.inc_by(fired.died);
     let Some(next_ms) = fired.next_ms else {
         return false;
     };
@@ -273,18 +300,10 @@ fn note(shared: &Shared, partition: &Partition, fired: &Fired) -> bool {
     if next_ms <= now_ms {
         return true;
     }
-    if fired.lateness_ms.is_empty() {
+    if fired.lateness_ms.is_empty() && fired.passed.is_empty() {
         shared.metrics.early.inc();
     }
-    // Whatever was forgotten on the way, the next moment is never. What is behind all that was read will be read.
-    let read = partition.with_any(|tenure| tenure.up_to_ms).flatten();
-    if next_ms
-        <= read
-            .unwrap_or(0)
-            .max(now_ms + shared.store.settings().window_ms())
-    {
-        let earliest = Instant::now() + shared.timer.tick();
-        partition.arm(next_ms, earliest, &shared.timer, &shared.clock);
-    }
+    let earliest = Instant::now() + shared.timer.tick();
+    partition.arm(next_ms, earliest, &shared.timer, &shared.clock);
     false
 }

@@ -5,6 +5,10 @@
 local now = math.floor(now_us() / 1000)
 redis.call('ZADD', base .. ':alive', now, ARGV[1])
 redis.call('HSET', base .. ':said', ARGV[1], ARGV[2])
+-- One that was heard of in the future counts from now, because this server's clock was set back.
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', base .. ':alive', '(' .. now, '+inf')) do
+  redis.call('ZADD', base .. ':alive', now, name)
+end
 local dead = redis.call('ZRANGEBYSCORE', base .. ':alive', '-inf', '(' .. (now - tonumber(ARGV[3])))
 for _, name in ipairs(dead) do
   redis.call('ZREM', base .. ':alive', name)

@@ -36,16 +36,10 @@ end
 local function count_pending(queue, more)
   if queue ~= '' then redis.call('HINCRBY', base .. ':queues', queue, more) end
 end
--- The moment up to which the holder must be told of what becomes due: the end of the window, or of what it has read. That
--- is later once this server's clock was set back, and the holder does not read it again.
-local function horizon_of(window_ends)
-  return math.max(window_ends, tonumber(redis.call('GET', base .. ':read') or 0))
-end
--- Tells the holder of the partition at which moments something is due now.
-local function announce(moments)
-  if #moments == 0 then return end
-  local count = redis.call('INCR', base .. ':seq')
-  redis.call('PUBLISH', channel, text(count) .. ' ' .. table.concat(moments, ' '))
+-- Tells the holder of the partition when something is due, if that is its first moment now.
+local function announce(soonest)
+  local first = redis.call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')[2]
+  if not first or tonumber(soonest) <= tonumber(first) then redis.call('PUBLISH', channel, soonest) end
 end
 -- Writes the record of a new job. A payload of more than 64 bytes has a key of its own, because with a value as long as
 -- that Redis keeps a record as a table, which takes three times as much as a list, and does not shrink.
@@ -71,6 +65,24 @@ local function bury(id, reason, now_ms)
   redis.call('HSET', base .. ':job:' .. id, 'state', 'dead', 'reason', reason)
   redis.call('ZADD', base .. ':dead', text(now_ms), id)
 end
+-- Ends the hold of a job: it is ready again, or dead if its attempts are used up. Returns 'orphan', 'died' or 'ready'.
+local function end_hold(id, queue, held_key, now)
+  local job = redis.call('HMGET', base .. ':job:' .. id, 'attempt', 'spent', 'policy', 'due', 'fired')
+  redis.call('ZREM', held_key, id)
+  if not job[4] then return 'orphan' end
+  if job[1] - (job[2] or 0) >= tonumber(string.match(job[3], '^%d+')) then
+    bury(id, 'not acknowledged in time', now)
+    return 'died'
+  end
+  redis.call('RPUSH', ready_key(queue, priority_of(id)), id .. ' ' .. job[4] .. ' ' .. job[5])
+  return 'ready'
+end
+-- Notes when the first hold of a queue ends; the holder of the partition is told if that is the first of all.
+local function note_hold(queue, till)
+  local first = redis.call('ZRANGE', base .. ':holds', 0, 0, 'WITHSCORES')[2]
+  redis.call('ZADD', base .. ':holds', 'LT', till, queue)
+  if not first or tonumber(till) < tonumber(first) then announce(till) end
+end
 -- Forgets a dead job. Returns how many were dead: 1 or 0.
 local function forget(id)
   local gone = redis.call('ZREM', base .. ':dead', id)
@@ -82,23 +94,15 @@ local function forget(id)
   end
   return gone
 end
--- Makes the next job of a recurring schedule, due at `due`.
-local function add_occurrence(name, id, due, window_ends)
-  local key = base .. ':schedule:' .. name
-  local plan = redis.call('HMGET', key, 'payload', 'policy')
-  record(id, plan[1], 'due', due, 'created', text(math.ceil(now_us() / 1000)), 'policy', plan[2],
-    'schedule', name)
-  count_pending(queue_of(id), 1)
-  redis.call('HSET', key, 'job', id)
-  redis.call('ZADD', base .. ':due', due, id)
-  redis.call('ZADD', base .. ':schedules', due, name)
-  if tonumber(due) <= horizon_of(window_ends) then announce({ due }) end
+-- Notes the time at a key. Returns by how many ms this server's clock was set back since the last time, or 0 for less
+-- than a second.
+local function set_back(key, now)
+  local back = tonumber(redis.call('GET', key) or 0) - now
+  redis.call('SET', key, text(now))
+  return back > 1000 and back or 0
 end
--- Forgets the job of a schedule that is still pending.
-local function drop_occurrence(name)
-  local id = redis.call('HGET', base .. ':schedule:' .. name, 'job')
-  if id and redis.call('ZREM', base .. ':due', id) == 1 then
-    count_pending(queue_of(id), -1)
-    redis.call('DEL', base .. ':job:' .. id, base .. ':payload:' .. id)
-  end
+-- Moves all moments of a set back.
+local function move_back(set, ms)
+  local all = redis.call('ZRANGE', set, 0, -1, 'WITHSCORES')
+  for i = 1, #all, 2 do redis.call('ZADD', set, text(all[i + 1] - ms), all[i]) end
 end

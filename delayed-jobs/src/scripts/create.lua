@@ -1,21 +1,21 @@
 -- Accepts jobs, each once per idempotency key.
--- ARGV window in ms, most queues of a partition, birth of the namespace ("" if no job has a key), then for each job: id, payload, due ("" if a delay is given), delay in ms,
---   idempotency key, retry policy
+-- ARGV most queues of a partition, birth of the namespace ("" if no job has a key), then for each job: id, payload,
+--   due ("" if a delay is given), delay in ms, idempotency key, retry policy
 -- Returns for each job: {'created', 'known' or 'conflict', id, due}, or {'crowded', queue, 0} if there are too
 --   many queues already. Returns {{'lost', '', 0}} if the partition does not know the birth
-if ARGV[3] ~= '' and not is_born(ARGV[3]) then return { { 'lost', '', 0 } } end
+if ARGV[2] ~= '' and not is_born(ARGV[2]) then return { { 'lost', '', 0 } } end
 local now = math.ceil(now_us() / 1000)
-local horizon, created = horizon_of(now + tonumber(ARGV[1])), text(now)
-local reply, entries, near = {}, {}, {}
+local created, soonest = text(now), math.huge
+local reply, entries = {}, {}
 -- New jobs of each named queue; -1 if there is no room for the queue.
 local counts = {}
-for i = 4, #ARGV, 6 do
+for i = 3, #ARGV, 6 do
   local id, payload, due, delay, once, policy = unpack(ARGV, i, i + 5)
   local queue, known = queue_of(id), nil
   if queue ~= '' and not counts[queue] then
     local queues = base .. ':queues'
     local is_new = redis.call('HEXISTS', queues, queue) == 0
-    counts[queue] = is_new and redis.call('HLEN', queues) >= tonumber(ARGV[2]) and -1 or 0
+    counts[queue] = is_new and redis.call('HLEN', queues) >= tonumber(ARGV[1]) and -1 or 0
   end
   if counts[queue] == -1 then
     known = true
@@ -43,13 +43,15 @@ for i = 4, #ARGV, 6 do
     record(id, payload, 'due', at, 'created', created, 'once', once, 'policy', policy)
     if queue ~= '' then counts[queue] = counts[queue] + 1 end
     entries[#entries + 1], entries[#entries + 2] = at, id
-    if due <= horizon and near[#near] ~= at then near[#near + 1] = at end
+    soonest = math.min(soonest, due)
     reply[#reply + 1] = { 'created', id, due }
   end
 end
 for queue, count in pairs(counts) do
   if count > 0 then count_pending(queue, count) end
 end
-if #entries > 0 then redis.call('ZADD', base .. ':due', unpack(entries)) end
-announce(near)
+if #entries > 0 then
+  redis.call('ZADD', base .. ':due', unpack(entries))
+  announce(text(soonest))
+end
 return reply

@@ -8,7 +8,10 @@ for i = 2, #ARGV, 2 do
   local id = ARGV[i]
   local own = redis.call('HGET', base .. ':job:' .. id, 'attempt') == ARGV[i + 1] and
     tonumber(redis.call('ZSCORE', key_of('held', queue_of(id)), id) or 0) > now
-  if own then redis.call('ZADD', key_of('held', queue_of(id)), till, id) end
+  if own then
+    redis.call('ZADD', key_of('held', queue_of(id)), till, id)
+    note_hold(queue_of(id), till)
+  end
   reply[#reply + 1] = own and 1 or 0
 end
 return reply

@@ -1,15 +1,15 @@
 -- Gives failed jobs back: each is due again after its backoff, or dead if its attempts are used up.
--- ARGV delay in ms instead of the backoff or "", 1 if they are dead at once, reason, window in ms,
---   a random number, then id and attempt of each job
+-- ARGV delay in ms instead of the backoff or "", 1 if they are dead at once, reason, a random number, then id and
+--   attempt of each job
 -- Returns for each job the moment of its next attempt, -1 if it is dead, or -2 if this attempt does not
 --   hold it any more
 local now = math.floor(now_us() / 1000)
 local delay, kill, reason = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
-local horizon = horizon_of(now + tonumber(ARGV[4]))
+local soonest = math.huge
 -- A server may begin every script with the same random numbers, so the caller gives the seed.
-math.randomseed(tonumber(ARGV[5]))
-local reply, near = {}, {}
-for i = 6, #ARGV, 2 do
+math.randomseed(tonumber(ARGV[4]))
+local reply = {}
+for i = 5, #ARGV, 2 do
   local id, attempt = ARGV[i], ARGV[i + 1]
   local key = base .. ':job:' .. id
   local job = redis.call('HMGET', key, 'attempt', 'spent', 'policy')
@@ -35,10 +35,10 @@ for i = 6, #ARGV, 2 do
       redis.call('HSET', key, 'due', at, 'reason', reason)
       redis.call('ZADD', base .. ':due', at, id)
       count_pending(queue_of(id), 1)
-      if due <= horizon then near[#near + 1] = at end
+      soonest = math.min(soonest, due)
       reply[#reply + 1] = due
     end
   end
 end
-announce(near)
+if soonest < math.huge then announce(text(soonest)) end
 return reply

@@ -10,6 +10,11 @@ concurrency, rate, per = tonumber(concurrency), tonumber(rate), tonumber(per)
 local now, again = math.floor(now_us() / 1000), -1
 local till = now + tonumber(ARGV[3])
 local held, recent = key_of('held', queue), key_of('recent', queue)
+local back = set_back(key_of('clock', queue), now)
+if back > 0 then
+  move_back(held, back)
+  move_back(recent, back)
+end
 if concurrency > 0 then
   redis.call('ZREMRANGEBYSCORE', held, '-inf', now)
   most = math.min(most, concurrency - redis.call('ZCARD', held))

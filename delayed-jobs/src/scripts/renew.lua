@@ -1,8 +1,17 @@
--- Prolongs a lease. Returns {held, notices sent so far, now in us}
+-- Prolongs a lease, and moves the ends of holds back with this server's clock.
 -- ARGV lease, lease in ms
-local held = 0
-if redis.call('GET', base .. ':lease') == ARGV[1] then
-  redis.call('PEXPIRE', base .. ':lease', ARGV[2])
-  held = 1
+-- Returns {held, first moment at which something is due or -1, now in us, ms by which the clock was set back}
+local now = now_us()
+if redis.call('GET', base .. ':lease') ~= ARGV[1] then return { 0, -1, now, 0 } end
+redis.call('PEXPIRE', base .. ':lease', ARGV[2])
+local back = set_back(base .. ':clock', math.floor(now / 1000))
+if back > 0 then
+  for _, queue in ipairs(redis.call('ZRANGE', base .. ':holds', 0, -1)) do move_back(key_of('held', queue), back) end
+  move_back(base .. ':holds', back)
 end
-return { held, tonumber(redis.call('GET', base .. ':seq') or 0), now_us() }
+local first = math.huge
+for _, set in ipairs({ 'due', 'holds', 'schedules' }) do
+  local one = redis.call('ZRANGE', base .. ':' .. set, 0, 0, 'WITHSCORES')[2]
+  if one then first = math.min(first, tonumber(one)) end
+end
+return { 1, first < math.huge and first or -1, now, back }

@@ -15,6 +15,6 @@ for _, id in ipairs(ARGV) do
 end
 if #entries > 0 then
   redis.call('ZADD', base .. ':due', unpack(entries))
-  announce({ at })
+  announce(at)
 end
 return #entries / 2

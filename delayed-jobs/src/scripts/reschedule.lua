@@ -1,5 +1,5 @@
 -- Moves the deadline of a pending job; a repetition with the same idempotency key changes nothing.
--- ARGV id, due ("" if a delay is given), delay in ms, idempotency key, window in ms
+-- ARGV id, due ("" if a delay is given), delay in ms, idempotency key
 local id, due, delay, once = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key = base .. ':job:' .. id
 local job = redis.call('HMGET', key, 'state', 'due', 'moved')
@@ -12,5 +12,5 @@ due = due == '' and now + tonumber(delay) or tonumber(due)
 local at = text(due)
 redis.call('HSET', key, 'due', at, 'moved', once)
 redis.call('ZADD', base .. ':due', at, id)
-if due <= horizon_of(now + tonumber(ARGV[5])) then announce({ at }) end
+announce(at)
 return { 'pending', due }

@@ -63,16 +63,8 @@ local function pop()
 end
 local orphans, died = 0, 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 0, most)) do
-  local job = redis.call('HMGET', base .. ':job:' .. id, 'attempt', 'spent', 'policy', 'due', 'fired')
-  if not job[4] then
-    orphans = orphans + 1
-  elseif job[1] - (job[2] or 0) >= tonumber(string.match(job[3], '^%d+')) then
-    bury(id, 'not acknowledged in time', now)
-    died = died + 1
-  else
-    redis.call('RPUSH', ready_key(queue, priority_of(id)), id .. ' ' .. job[4] .. ' ' .. job[5])
-  end
-  redis.call('ZREM', held_key, id)
+  local what = end_hold(id, queue, held_key, now)
+  if what == 'orphan' then orphans = orphans + 1 elseif what == 'died' then died = died + 1 end
 end
 local items = pop()
 local taken, held = {}, {}
@@ -92,6 +84,9 @@ for _, item in ipairs(items) do
     orphans = orphans + 1
   end
 end
-if #held > 0 then redis.call('ZADD', held_key, unpack(held)) end
+if #held > 0 then
+  redis.call('ZADD', held_key, unpack(held))
+  note_hold(queue, till)
+end
 local left = redis.call('EXISTS', unpack(lists)) + redis.call('ZCOUNT', held_key, '-inf', now)
 return { left, orphans, died, taken, {} }

@@ -1,8 +1,20 @@
--- Goes on to the next occurrence of a schedule, unless another node has done so: nothing is doubled,
--- whichever nodes ask and however often.
--- ARGV name, moment of the occurrence that has passed, next moment, id of its job, end of the window in ms
--- Returns 1, or 0 if the schedule has another moment by now
-local next = redis.call('ZSCORE', base .. ':schedules', ARGV[1])
-if not next or tonumber(next) ~= tonumber(ARGV[2]) then return 0 end
-add_occurrence(ARGV[1], ARGV[4], ARGV[3], tonumber(ARGV[5]))
+-- Makes the job of a schedule whose moment has passed, and plans the next moment, unless another node has done so: nothing
+-- is doubled, whichever nodes ask and however often. While the schedule's last job still waits it makes none, if the
+-- schedule says so.
+-- ARGV name, moment that has passed, next moment, id of the job
+-- Returns 1 if there is a new job, else 0
+local name, at, id = ARGV[1], ARGV[2], ARGV[4]
+local key, schedules = base .. ':schedule:' .. name, base .. ':schedules'
+local planned = redis.call('ZSCORE', schedules, name)
+if not planned or tonumber(planned) ~= tonumber(at) then return 0 end
+redis.call('ZADD', schedules, ARGV[3], name)
+local plan = redis.call('HMGET', key, 'payload', 'policy', 'overlap', 'job')
+if plan[3] == 'skip' and plan[4] then
+  local last = redis.call('HMGET', base .. ':job:' .. plan[4], 'due', 'state')
+  if last[1] and not last[2] then return 0 end
+end
+record(id, plan[1], 'due', at, 'created', text(math.ceil(now_us() / 1000)), 'policy', plan[2], 'schedule', name)
+count_pending(queue_of(id), 1)
+redis.call('HSET', key, 'job', id)
+redis.call('ZADD', base .. ':due', at, id)
 return 1

@@ -187,8 +187,7 @@ impl Store {
         let delay = nack
             .delay
             .map_or_else(String::new, |delay| millis(delay).to_string());
-        let (window, seed) = (self.settings().window_ms(), fastrand::u32(..));
-        let args = (delay, u8::from(nack.dead), &nack.reason, window, seed);
+        let args = (delay, u8::from(nack.dead), &nack.reason, fastrand::u32(..));
         let failed: Vec<i64> = self.for_each(receipts, script!("nack"), args, -2).await?;
         self.give_permits_back(receipts).await;
         let one = |moment: i64| match moment {

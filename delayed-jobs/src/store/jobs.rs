@@ -110,8 +110,7 @@ impl Store {
                 retry.policy(),
             )
         });
-        let window = self.settings.window_ms();
-        let args = (window, MOST_QUEUES, birth, each.collect::<Vec<_>>());
+        let args = (MOST_QUEUES, birth, each.collect::<Vec<_>>());
         let script = script!("create", "#!lua\n");
         let replies: Vec<(String, String, u64)> = self.run(script, partition, args).await?;
         if matches!(&replies[..], [(word, ..), ..] if word == "lost") {
@@ -245,7 +244,7 @@ impl Store {
         idempotency_key: Option<&str>,
     ) -> Result<Found> {
         let key = idempotency_key.unwrap_or("");
-        let args = (id.as_str(), parts(when), key, self.settings.window_ms());
+        let args = (id.as_str(), parts(when), key);
         found(
             id,
             self.run(script!("reschedule"), id.partition(), args)

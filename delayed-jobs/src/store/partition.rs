@@ -13,9 +13,8 @@ use crate::error::Result;
 use crate::job::Queue;
 use crate::units::millis;
 
-/// Jobs made ready, and moments read, by one script; Redis does nothing else meanwhile.
+/// Jobs made ready by one script; Redis does nothing else meanwhile.
 const MOST_AT_ONCE: usize = 1000;
-const PAGE: usize = 1000;
 
 /// Dead jobs forgotten by one script.
 const PRUNED: usize = 500;
@@ -24,8 +23,9 @@ const PRUNED: usize = 500;
 /// is heard of that node; and whether the partition knows the birth of the namespace.
 pub(crate) type Acquired = (Option<String>, u64, bool);
 
-/// Whether a lease is held, notices of near jobs sent so far, and the clock of Redis in microseconds.
-pub(crate) type Renewed = (bool, u64, u64);
+/// Whether a lease is held, the first moment at which something is due or -1, the clock of Redis in microseconds, and by
+/// how many milliseconds it was set back since the last renewal.
+pub(crate) type Renewed = (bool, i64, u64, u64);
 
 /// What firing came to.
 #[derive(Debug)]
@@ -37,11 +37,9 @@ pub(crate) struct Fired {
     pub(crate) lateness_ms: Vec<u64>,
     /// Schedules whose moment has passed.
     pub(crate) passed: Vec<Passed>,
+    /// Jobs whose attempts were used up when their holds ended.
+    pub(crate) died: u64,
 }
-
-/// A page of the window: the clock of Redis in microseconds, notices sent so far, up to which moment,
-/// inclusive, every moment is known now, whether there is more, and the moments.
-pub(crate) type Loaded = (u64, u64, u64, bool, Vec<u64>);
 
 impl Store {
     /// Takes a partition, if it is free.
@@ -66,7 +64,7 @@ impl Store {
 
     /// Makes due jobs ready for the consumers; nothing if the lease is not held any more.
     pub(crate) async fn fire(&self, partition: u16, lease: &str) -> Result<Timed<Option<Fired>>> {
-        type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Vec<Passed>>);
+        type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Vec<Passed>>, u64);
         let args = (lease, MOST_AT_ONCE, self.ready_channel(), partition);
         let Timed {
             value,
@@ -75,12 +73,13 @@ impl Store {
         } = self
             .timed::<Reply>(script!("fire"), self.base(partition), args)
             .await?;
-        let (now, next, lateness, passed) = value;
+        let (now, next, lateness, passed, died) = value;
         let value = lateness.map(|lateness_ms| Fired {
             now_us: now.unsigned_abs(),
             next_ms: next.and_then(|next| u64::try_from(next).ok()),
             lateness_ms,
             passed: passed.unwrap_or_default(),
+            died,
         });
         Ok(Timed {
             value,
@@ -97,14 +96,6 @@ impl Store {
         let age = text(settings.dead_retention.map(millis));
         let args = (age, text(settings.max_dead.map(share)), PRUNED);
         self.run(script!("prune"), partition, args).await
-    }
-
-    /// Reads moments after `after` (everything if `None`).
-    pub(crate) async fn load(&self, partition: u16, after: Option<u64>) -> Result<Timed<Loaded>> {
-        let after = after.map_or_else(|| "-inf".to_owned(), |after| format!("({after}"));
-        let args = (after, self.settings().window_ms(), PAGE);
-        self.timed(script!("load"), self.base(partition), args)
-            .await
     }
 
     /// Says that a node is alive, and what it has done since its last beat; the names of all that are alive.

@@ -1,8 +1,7 @@
-//! Recurring jobs: a schedule has exactly one job that is still to come, and makes the next one when its
-//! moment has passed.
+//! Recurring jobs: a schedule has a next moment, and makes a job when that has passed.
 
 use redis::Cmd;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::jobs::{check, restless};
 use super::lists::List;
@@ -26,6 +25,29 @@ pub struct NewSchedule {
     pub queue: Queue,
     /// How urgent its jobs are there.
     pub priority: Priority,
+    /// Whether it makes a job while its last one still waits.
+    pub overlap: Overlap,
+}
+
+/// What a schedule does when its moment comes and its last job has neither ended nor died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overlap {
+    /// It leaves this moment out.
+    #[default]
+    Skip,
+    /// It makes another job.
+    Allow,
+}
+
+impl Overlap {
+    /// As the scripts read it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Allow => "allow",
+        }
+    }
 }
 
 /// A schedule as Redis keeps it.
@@ -41,8 +63,11 @@ pub struct Schedule {
     pub recurrence: String,
     /// When its next job is due, in milliseconds since 1970.
     pub next_ms: u64,
-    /// This job.
-    pub job: JobId,
+    /// Its last job, if it has made one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// Whether it makes a job while the last one still waits.
+    pub overlap: Overlap,
     /// After so many failed attempts each of its jobs is dead.
     pub max_attempts: u32,
     /// What its jobs carry.
@@ -107,19 +132,16 @@ impl Store {
             .map_err(|why| StoreError::Unfit(format!("`{}` never comes: {why}", new.recurrence)))?;
         let retry = new.retry.as_ref().unwrap_or(&self.settings.retry);
         let (recurrence, policy) = (new.recurrence.to_string(), retry.policy());
-        let job = JobId::random(partition, &new.queue, new.priority);
-        let window_ends = now + self.settings.window_ms();
         let args = (
             &new.name,
             recurrence,
             &new.payload,
             policy,
             first,
-            job.as_str(),
-            window_ends,
             new.queue.suffix(),
             &*place.birth,
             new.priority.get(),
+            new.overlap.word(),
         );
         let script = script!("schedule", "#!lua\n");
         let (word, next): (String, u64) = self.run(script, partition, args).await?;
@@ -132,7 +154,7 @@ impl Store {
         Ok(Some((scheduled, next)))
     }
 
-    /// Ends a schedule, and its job that is still to come.
+    /// Ends a schedule. Jobs that it has made stay.
     ///
     /// # Errors
     ///
@@ -153,26 +175,46 @@ impl Store {
     pub async fn get_schedule(&self, name: &str) -> Result<Schedule> {
         let base = self.base(self.partition_of_key(name));
         let key = format!("{base}:schedule:{name}");
-        let fields = Cmd::hmget(key, &["recurrence", "payload", "policy", "job"]);
-        let fields: [Option<String>; 4] = self.ask(&fields).await?;
+        let fields = [
+            "recurrence",
+            "payload",
+            "policy",
+            "queue",
+            "overlap",
+            "priority",
+            "job",
+        ];
+        let fields: [Option<String>; 7] = self.ask(&Cmd::hmget(key, &fields)).await?;
         let next: Option<u64> = self
             .ask(&Cmd::zscore(format!("{base}:schedules"), name))
             .await?;
-        let ([Some(recurrence), Some(payload), Some(policy), Some(job)], Some(next_ms)) =
-            (fields, next)
+        let [
+            Some(recurrence),
+            Some(payload),
+            Some(policy),
+            Some(queue),
+            overlap,
+            priority,
+            job,
+        ] = fields
         else {
             return Err(StoreError::Unknown(name.to_owned()));
         };
-        let (name, job): (_, JobId) = (name.to_owned(), job.parse().map_err(StoreError::Unfit)?);
-        let max_attempts = most_attempts(&policy);
+        let next_ms = next.ok_or_else(|| StoreError::Unknown(name.to_owned()))?;
+        let priority = priority.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let job = job.map(|job| job.parse()).transpose();
         Ok(Schedule {
-            name,
-            queue: job.queue(),
-            priority: job.priority(),
+            name: name.to_owned(),
+            queue: Queue::of_suffix(&queue),
+            priority: Priority::new(priority).unwrap_or_default(),
             recurrence,
             next_ms,
-            job,
-            max_attempts,
+            job: job.map_err(StoreError::Unfit)?,
+            overlap: match overlap.as_deref() {
+                Some("allow") => Overlap::Allow,
+                _ => Overlap::Skip,
+            },
+            max_attempts: most_attempts(&policy),
             payload,
         })
     }
@@ -190,7 +232,32 @@ impl Store {
         self.members(List::Set("schedules"), from, limit).await
     }
 
-    /// Makes the next job of a schedule whose moment has passed; ends a schedule that has no further one.
+    /// Plans moments of a partition's schedules again that were planned while the clock of Redis was ahead.
+    pub(crate) async fn replan(&self, partition: u16, now_ms: u64) -> Result<()> {
+        let base = self.base(partition);
+        let schedules = format!("{base}:schedules");
+        let ahead = Cmd::zrangebyscore(&schedules, now_ms, "+inf");
+        let names: Vec<String> = self.ask(&ahead).await?;
+        for name in names {
+            let key = format!("{base}:schedule:{name}");
+            let recurrence: Option<String> = self.ask(&Cmd::hget(key, "recurrence")).await?;
+            let recurrence = recurrence.and_then(|text| text.parse::<Recurrence>().ok());
+            if let Some(Ok(next)) = recurrence.map(|one| one.next(None, now_ms)) {
+                // Only if that is earlier, and the schedule has not ended meanwhile.
+                let mut earlier = redis::cmd("ZADD");
+                earlier
+                    .arg(&schedules)
+                    .arg("XX")
+                    .arg("LT")
+                    .arg(next)
+                    .arg(name);
+                let _: u64 = self.ask(&earlier).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the job of a schedule whose moment has passed; ends a schedule that has no further one.
     pub(crate) async fn tick(
         &self,
         partition: u16,
@@ -211,10 +278,8 @@ impl Store {
         };
         let priority = Priority::new(*priority).unwrap_or_default();
         let job = JobId::random(partition, &Queue::of_suffix(queue), priority);
-        let window_ends = now_ms + self.settings.window_ms();
-        let args = (name, at_ms, next, job.as_str(), window_ends);
-        self.run::<u8>(script!("tick"), partition, args)
-            .await
-            .map(drop)
+        let args = (name, at_ms, next, job.as_str());
+        let script = script!("tick", "#!lua\n");
+        self.run::<u8>(script, partition, args).await.map(drop)
     }
 }

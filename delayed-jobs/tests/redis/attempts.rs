@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use delayed_jobs::{
-    Consumer, DeadJobs, NewJob, NewSchedule, Node, Priority, Queue, Recurrence, Retry, Settings,
-    State, StoreError, When,
+    Consumer, DeadJobs, NewJob, NewSchedule, Node, Overlap, Priority, Queue, Recurrence, Retry,
+    Settings, State, StoreError, When,
 };
 
 use serde_json::json;
@@ -286,6 +286,7 @@ async fn a_policy_that_the_scripts_cannot_carry_out_is_refused() {
             retry: Some(retry),
             queue: Queue::default(),
             priority: Priority::default(),
+            overlap: Overlap::Skip,
         };
         let refused = scene.store.schedule(&plan).await;
         assert!(matches!(refused, Err(StoreError::Unfit(_))), "{refused:?}");

@@ -5,6 +5,7 @@
 //! * `failures` - processes that are killed, paused and cut off; `wires` - connections that end without a word,
 //!   and runtimes that stand still
 //! * `servers` - an old Redis, TLS, users, Sentinel, a full Redis, settings; `clusters` - a Redis Cluster
+//! * `clocks` - the clock of Redis is set back
 //! * `clients` - clients over HTTP that take too long
 //! * `operators` - tokens, limits, metrics, the log
 //! * `queues` - queues, their pauses and limits; `priorities` - which job is handed out first
@@ -16,6 +17,7 @@
 
 mod attempts;
 mod clients;
+mod clocks;
 mod clusters;
 mod deliveries;
 mod failures;

@@ -3,17 +3,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use delayed_jobs::{
-    Consumer, NewJob, NewSchedule, Node, Recurrence, Settings, State, Store, StoreError, When,
-};
+use delayed_jobs::{Consumer, NewJob, Node, Settings, State, Store, StoreError, When};
 use tokio::time::timeout;
 
-use crate::support::{HOUR, MS, Scene, collect, each_came_once, job, now_ms, say, until};
+use crate::support::{HOUR, MS, Scene, collect, each_came_once, job, now_ms, patient, say, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_come_in_time_near_and_far_moved_and_not_cancelled() {
-    // A window of one second: most of these jobs are read into it only later.
-    let scene = Scene::with(|settings| settings.window = 1_000 * MS).await;
+    let scene = Scene::new().await;
     let node = Node::start(scene.settings.clone()).await.unwrap();
     let store = &scene.store;
     let mut ids = scene.fill(200, 2_500 * MS).await;
@@ -179,36 +176,12 @@ async fn jobs_for_the_end_of_time_are_listed_moved_and_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn notices_reach_as_far_as_was_read_before_the_clock_was_set_back() {
-    let scene = Scene::with(|settings| {
-        (settings.partitions, settings.window) = (1, 1_000 * MS);
-    })
-    .await;
-    // A holder has read this while the clock was a minute ahead, and reads behind it next.
-    let _: (u64, u64, u64, bool, Vec<u64>) = scene.script("load", ("-inf", 60_000, 1_000)).await;
-    let notices = async || -> u64 {
-        say::<Option<u64>>(&scene.redis, "GET jobs:{0}:seq")
-            .await
-            .unwrap_or(0)
-    };
-    let id = scene.create(job("beyond the window", 30_000 * MS)).await;
-    assert_eq!(notices().await, 1);
-    let when = When::After(40_000 * MS);
-    scene.store.reschedule(&id, when, None).await.unwrap();
-    assert_eq!(notices().await, 2);
-    let every = Recurrence::every(50_000 * MS).unwrap();
-    let schedule = NewSchedule {
-        name: "often".to_owned(),
-        recurrence: every,
-        payload: String::new(),
-        retry: None,
-        queue: delayed_jobs::Queue::default(),
-        priority: delayed_jobs::Priority::default(),
-    };
-    scene.store.schedule(&schedule).await.unwrap();
-    assert_eq!(notices().await, 3);
-    scene.create(job("will be read", 90_000 * MS)).await;
-    assert_eq!(notices().await, 3);
+async fn a_moment_that_no_notice_tells_is_found_by_the_next_renewal() {
+    let (scene, _node) = Scene::served_with(|settings| settings.partitions = 1).await;
+    let id = scene.create(job("x", HOUR)).await;
+    let due = now_ms() + 100;
+    let _: u64 = say(&scene.redis, &format!("ZADD jobs:{{0}}:due {due} {id}")).await;
+    scene.collect(&[id]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,7 +223,11 @@ async fn a_page_of_any_length_can_be_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_of_any_length_loses_nothing() {
-    let scene = Scene::with(|settings| settings.partitions = 1).await;
+    let scene = Scene::with(|settings| {
+        patient(settings);
+        settings.partitions = 1;
+    })
+    .await;
     let _node = Node::start(scene.settings.clone()).await.unwrap();
     for most in [5_000, usize::MAX] {
         let jobs = (0..5_000).map(|_| job("x", MS)).collect();

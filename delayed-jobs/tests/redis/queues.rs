@@ -106,7 +106,7 @@ async fn a_job_is_handed_out_by_its_own_queue_and_counted_there() {
 async fn a_schedule_and_the_commands_have_a_queue() {
     let (scene, node) = Scene::served_with(patient).await;
     let tea = "/v1/schedules/tea";
-    let body = |queue: &str| json!({ "every": "200ms", "payload": "tea", "queue": queue });
+    let body = |queue: &str| json!({ "every": "200ms", "overlap": "allow", "payload": "tea", "queue": queue });
     node.ask("PUT", tea, body("mail")).await;
     assert_eq!(node.get(tea).await["queue"], "mail");
     let mut times = Vec::new();

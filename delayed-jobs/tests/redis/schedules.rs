@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use delayed_jobs::{Delivery, NewSchedule, Priority, Queue, Recurrence, Scheduled, StoreError};
+use delayed_jobs::{
+    Delivery, NewSchedule, Overlap, Priority, Queue, Recurrence, Scheduled, StoreError,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -21,6 +23,7 @@ fn every(name: &str, ms: u32, payload: &str) -> NewSchedule {
         retry: None,
         queue: Queue::default(),
         priority: Priority::default(),
+        overlap: Overlap::Skip,
     }
 }
 
@@ -102,11 +105,6 @@ async fn a_schedule_comes_again_and_again_until_it_is_ended() {
         assert_eq!(node.ask(method, tea, "").await.0, status);
     }
     assert_eq!(
-        node.get("/v1/overview").await["pending"],
-        0,
-        "its job that was to come is gone"
-    );
-    assert_eq!(
         node.get(url).await,
         json!({ "schedules": [], "next": null })
     );
@@ -167,33 +165,113 @@ async fn two_nodes_that_believe_in_the_same_moment_make_one_job() {
     let (_, first) = store.schedule(&every("tea", 60_000, "x")).await.unwrap();
     let next = first + 60_000;
     for (id, made) in [("0-00000000000000aa", 1), ("0-00000000000000bb", 0)] {
-        let args = ("tea", first, next, id, 0);
+        let args = ("tea", first, next, id);
         assert_eq!(scene.script::<u8>("tick", args).await, made);
     }
     let pending = async || store.overview().await.unwrap().pending;
-    assert_eq!(pending().await, 2, "this one and the next one");
+    assert_eq!(pending().await, 1);
     assert_eq!(store.get_schedule("tea").await.unwrap().next_ms, next);
     let again = store.schedule(&every("tea", 60_000, "x")).await.unwrap();
-    assert_eq!(again, (Scheduled::Known, next));
-    let (scheduled, _) = store.schedule(&every("tea", 60_000, "y")).await.unwrap();
-    assert_eq!(scheduled, Scheduled::Changed);
-    assert_eq!(pending().await, 2, "a job took the place of the next one");
+    assert_eq!(again.0, Scheduled::Known);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schedule_goes_on_after_one_of_its_jobs_was_cancelled() {
-    // The first job is beyond the window when it is cancelled.
-    let (scene, _node) = Scene::served_with(|settings| settings.window = 1_000 * MS).await;
-    let (_, first) = scene
-        .store
-        .schedule(&every("tea", 1_800, "x"))
-        .await
-        .unwrap();
-    let job = scene.store.get_schedule("tea").await.unwrap().job;
-    scene.store.cancel(&job).await.unwrap();
-    let all = collect_for(&scene, 4_200 * MS).await;
-    let due: Vec<u64> = all.iter().map(|one| one.due_ms).collect();
-    assert_eq!(due, [first + 1_800], "only the first one was cancelled");
+async fn a_schedule_waits_for_its_last_job_unless_it_says_otherwise() {
+    let (scene, node) = Scene::served().await;
+    for (queue, overlap) in [("skips", "skip"), ("allows", "allow")] {
+        let body = json!({ "every": "200ms", "queue": queue, "overlap": overlap });
+        let path = format!("/v1/schedules/{queue}");
+        assert_eq!(node.ask("PUT", &path, &body).await.0, 201);
+        assert_eq!(node.get(&path).await["overlap"], overlap);
+    }
+    let unread = async |name: &str| {
+        let all = scene.store.overview().await.unwrap().queues;
+        let one = all.into_iter().find(|one| one.queue.to_string() == name);
+        one.map_or(0, |one| one.unread)
+    };
+    until("some wait", async || unread("allows").await > 5).await;
+    assert_eq!(unread("skips").await, 1);
+    // Held is not ended.
+    let first = node.take("&queue=skips").await;
+    tokio::time::sleep(500 * MS).await;
+    assert_eq!(unread("skips").await, 0);
+    node.post(
+        "/v1/deliveries/ack",
+        json!({ "receipts": [first[0]["receipt"]] }),
+    )
+    .await;
+    let second = node.take("&queue=skips").await;
+    assert_ne!(second[0]["id"], first[0]["id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_keep_to_the_limit_on_what_waits() {
+    let (scene, node) = Scene::served_with(|settings| settings.max_unread = Some(5)).await;
+    let body = json!({ "every": "100ms", "overlap": "allow" });
+    node.ask("PUT", "/v1/schedules/tea", &body).await;
+    let unread = async || scene.store.overview().await.unwrap().unread;
+    until("the limit is reached", async || unread().await >= 5).await;
+    // The node counts once a second.
+    tokio::time::sleep(2_500 * MS).await;
+    let reached = unread().await;
+    tokio::time::sleep(1_500 * MS).await;
+    assert_eq!(unread().await, reached);
+    let all = collect_for(&scene, 4_000 * MS).await;
+    assert!(
+        all.len() as u64 > reached,
+        "it goes on: {} {reached}",
+        all.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_that_is_put_again_and_again_keeps_its_moment() {
+    let (scene, _node) = Scene::served().await;
+    let puts = async {
+        for n in 0..30 {
+            let plan = every("tea", 1_000, &n.to_string());
+            scene.store.schedule(&plan).await.unwrap();
+            tokio::time::sleep(100 * MS).await;
+        }
+    };
+    let (all, ()) = tokio::join!(collect_for(&scene, 3_500 * MS), puts);
+    assert!(all.len() >= 2, "{all:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moment_that_was_planned_while_the_clock_was_ahead_is_planned_again() {
+    let (scene, _node) = Scene::served_with(|settings| settings.partitions = 1).await;
+    let tea = every("tea", 1_000, "x");
+    let ahead = async || {
+        let later = now_ms() + 7_200_000;
+        let _: u64 = say(
+            &scene.redis,
+            &format!("ZADD jobs:{{0}}:schedules {later} tea"),
+        )
+        .await;
+        later
+    };
+    scene.store.schedule(&tea).await.unwrap();
+    // The same request heals it.
+    ahead().await;
+    let (scheduled, next) = scene.store.schedule(&tea).await.unwrap();
+    assert!(
+        scheduled == Scheduled::Known && next < now_ms() + 1_100,
+        "{next}"
+    );
+    // So does the holder, who sees that the clock was set back.
+    let later = ahead().await;
+    let _: () = say(&scene.redis, &format!("SET jobs:{{0}}:clock {later}")).await;
+    let all = collect_for(&scene, 4_000 * MS).await;
+    assert!(!all.is_empty());
+    // One that has ended meanwhile stays so.
+    scene.store.unschedule("tea").await.unwrap();
+    let _: () = say(&scene.redis, &format!("SET jobs:{{0}}:clock {later}")).await;
+    tokio::time::sleep(700 * MS).await;
+    assert_eq!(
+        say::<u64>(&scene.redis, "ZCARD jobs:{0}:schedules").await,
+        0
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
