@@ -1,14 +1,15 @@
 //! An engine that is turned by hand, wakers that count, an executor of a few lines.
 
+use crate::support::setup::{some_shards, use_another_engine};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tickwheel::{Builder, Drive, ManualClock, Pinning, Timer};
+use tickwheel::{Builder, Drive, ManualClock, Timer};
 
-/// An engine of one shard on a clock that stands.
+/// An engine on a clock that stands.
 pub(crate) struct Rig {
     pub(crate) clock: ManualClock,
     pub(crate) timer: Timer,
@@ -21,10 +22,7 @@ impl Rig {
 
     pub(crate) fn with(set: impl FnOnce(Builder) -> Builder) -> Self {
         let clock = ManualClock::new();
-        let builder = Builder::new()
-            .shards(1)
-            .pinning(Pinning::Off)
-            .drive(Drive::Manual);
+        let builder = some_shards().drive(Drive::Manual);
         let timer = set(builder.clock(clock.clone())).build().unwrap();
         Self { clock, timer }
     }
@@ -32,6 +30,7 @@ impl Rig {
     /// Lets time pass and fires what is due.
     pub(crate) fn pass(&self, time: Duration) -> usize {
         self.clock.advance(time);
+        use_another_engine();
         self.timer.turn().unwrap()
     }
 }

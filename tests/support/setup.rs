@@ -1,7 +1,8 @@
 //! What the engine's tests share: setups with a clock that is turned by hand, a log of what fired, and
 //! small things.
 //!
-//! `TICKWHEEL_STRESS=N` multiplies the repeats of the tests that look for races.
+//! `TICKWHEEL_STRESS=N` multiplies the repeats of the tests that look for races. `TICKWHEEL_SHARDS=N` sets how many shards
+//! an engine has in tests that hold with any number, 3 unless it is set; one shard alone would be a stand-in.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -42,6 +43,24 @@ pub(crate) fn rate(every: Duration) -> Period {
 /// A builder for one unpinned shard.
 pub(crate) fn one_shard() -> Builder {
     Builder::new().shards(1).pinning(Pinning::Off)
+}
+
+/// A builder for an engine of some unpinned shards. The first thread that schedules has the first one as its home.
+pub(crate) fn some_shards() -> Builder {
+    let shards = std::env::var("TICKWHEEL_SHARDS");
+    let shards = shards.map_or(3, |shards| shards.parse().expect("a number"));
+    Builder::new().shards(shards).pinning(Pinning::Off)
+}
+
+/// Uses another engine on this thread, which then remembers no way to the test's.
+pub(crate) fn use_another_engine() {
+    static OTHER: OnceLock<Timer<u64>> = OnceLock::new();
+    let other = OTHER.get_or_init(|| {
+        let builder = some_shards().drive(Drive::Manual);
+        builder.build_with(|_| ()).expect("the engine is built")
+    });
+    let key = other.schedule(HOUR, 0).expect("the engine takes it");
+    assert!(other.cancel(key).is_won());
 }
 
 /// Waits for something that another thread does; panics after a time that only a hang can take.
@@ -101,9 +120,9 @@ impl Setup {
         }
     }
 
-    /// One shard, 1 ms ticks.
+    /// Some shards, 1 ms ticks.
     pub(crate) fn builder(&self) -> Builder {
-        one_shard().clock(self.clock.clone()).drive(self.drive)
+        some_shards().clock(self.clock.clone()).drive(self.drive)
     }
 
     /// An engine that logs what fires.
@@ -113,6 +132,7 @@ impl Setup {
 
     /// Lets everything fire that is due now.
     pub(crate) fn wait_idle<T: Send + 'static>(&self, timer: &Timer<T>) {
+        use_another_engine();
         match self.drive {
             Drive::Manual => {
                 timer.turn().expect("the engine can be turned");
