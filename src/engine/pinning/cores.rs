@@ -10,25 +10,26 @@ use crate::sync::process::{AtomicUsize, Ordering};
 #[cfg(target_os = "linux")]
 use crate::sync::system::{CORE_WORDS, CoreSet, MOST_CORES, affinity, is_in, set_affinity};
 use crate::types::error::MAX_SHARDS;
+use std::cell::OnceCell;
 use std::path::Path;
 
 /// Where the next engine of this process begins to take cores.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// See the module.
-#[derive(Clone)]
 pub(crate) struct Cores {
     /// In rising order; never empty.
     allowed: Vec<usize>,
-    /// Processor time per time, in cores.
-    quota: Option<f64>,
+    /// Processor time per time, in cores. Read where it is asked for: that opens seven files, two fifths of what the first
+    /// sleep in a runtime costs.
+    quota: OnceCell<Option<f64>>,
 }
 
 impl Cores {
     pub(crate) fn of_this_process() -> Self {
         Self {
             allowed: process_mask(),
-            quota: process_quota(),
+            quota: OnceCell::new(),
         }
     }
 
@@ -37,7 +38,7 @@ impl Cores {
     pub(super) fn with<const N: usize>(allowed: [usize; N], quota: Option<f64>) -> Self {
         Self {
             allowed: allowed.to_vec(),
-            quota,
+            quota: OnceCell::from(quota),
         }
     }
 
@@ -45,17 +46,21 @@ impl Cores {
         &self.allowed
     }
 
+    fn quota(&self) -> Option<f64> {
+        *self.quota.get_or_init(process_quota)
+    }
+
     /// Returns one shard for each core, not more than the quota's whole cores, and at least one.
     pub(crate) fn default_shards(&self) -> usize {
         let cores = self.allowed.len();
-        self.quota
+        self.quota()
             .map_or(cores, |quota| cores.min(quota as usize))
             .clamp(1, MAX_SHARDS)
     }
 
     /// Returns whether all of the cores are ours all of the time, as far as the quota goes.
     pub(super) fn are_ours(&self) -> bool {
-        self.quota
+        self.quota()
             .is_none_or(|quota| quota as usize >= self.allowed.len())
     }
 }
