@@ -16,6 +16,7 @@ use crate::consume::{ConsumeSettings, consume};
 use crate::demo::{DemoSettings, demo};
 use crate::error::{Failure, StoreError};
 use crate::http;
+use crate::init;
 use crate::node::Node;
 use crate::settings::Settings;
 use crate::webhook::{self, WebhookSettings};
@@ -67,8 +68,7 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(BREACH),
+        Ok(code) => code,
         Err(failure) => {
             eprintln!("error: {failure}");
             let unfit = matches!(
@@ -81,13 +81,17 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<bool, Failure> {
+fn run() -> Result<ExitCode, Failure> {
+    init::let_signals_come();
     let all = gather(
         &Cli::command(),
         std::env::args_os().collect(),
         std::env::vars_os(),
     );
     let command = Cli::parse_from(all.map_err(StoreError::Unfit)?).command;
+    if matches!(command, Command::Consume(_)) && init::is_first() {
+        return init::run();
+    }
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| "delayed_jobs=warn".into());
     tracing_subscriber::fmt()
@@ -97,7 +101,7 @@ fn run() -> Result<bool, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let is_well = runtime.block_on(async {
         let program = std::env::current_exe()?;
         match command {
             Command::Serve {
@@ -108,6 +112,10 @@ fn run() -> Result<bool, Failure> {
             Command::Consume(options) => consume(&options, asked_to_end()?).await.map(|()| true),
             Command::Demo(options) => demo(&options, &program).await,
         }
+    })?;
+    Ok(match is_well {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(BREACH),
     })
 }
 

@@ -10,7 +10,7 @@
 //! * `access` - bearer tokens; `http` - the interface of a node; [`client`](Client) - its other end; `consume` - runs a command;
 //!   `webhook` - sends what has fired to a URL
 //! * [`local`] - Redis and nodes as processes of this machine
-//! * `demo` - judges a run; `cli` - the program and its options
+//! * `demo` - judges a run; `cli` - the program and its options; `init` - the first process of a container
 
 mod access;
 mod cli;
@@ -20,6 +20,7 @@ mod demo;
 mod error;
 mod http;
 mod inbox;
+mod init;
 mod job;
 mod link;
 pub mod local;

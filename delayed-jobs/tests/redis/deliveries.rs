@@ -10,6 +10,10 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+#[cfg(target_os = "linux")]
+use nix::sys::signal::{Signal, kill};
+#[cfg(target_os = "linux")]
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -314,6 +318,59 @@ async fn a_consumer_goes_on_when_a_proxy_refuses_and_tells_the_outcome_later() {
         .unwrap();
     let ended = tokio::time::timeout(30_000 * MS, refused.wait()).await;
     assert_eq!(ended.unwrap().unwrap().code(), Some(2));
+}
+
+/// The states of the processes that `first` has begun, by the letters that the system has for them.
+#[cfg(target_os = "linux")]
+fn states_of_children(first: u32) -> Vec<String> {
+    let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"));
+    let state = |id: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        Some(status.rsplit(") ").next()?.split(' ').next()?.to_owned())
+    };
+    let children = children.unwrap_or_default();
+    children.split_whitespace().filter_map(state).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_that_is_the_first_process_leaves_no_zombies() {
+    let apart = ["--pid", "--fork", "--kill-child"];
+    let may = Command::new("unshare").args(apart).arg("true").output();
+    if !may.await.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: a first process, which `unshare --pid` makes");
+        return;
+    }
+    let (_scene, node) = Scene::served_with(patient).await;
+    let mut unshare = Command::new("unshare")
+        .args(apart)
+        .args([PROGRAM, "consume", "--node", node.address()])
+        // The shell ends before what it has begun.
+        .args(["--exec", "sleep 0.1 > /dev/null 2>&1 &"])
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    for _ in 0..3 {
+        let id = &node.post("/v1/jobs", json!({ "payload": 1 })).await["id"];
+        until("it is done", async || node.has_state(id, "done").await).await;
+    }
+    tokio::time::sleep(500 * MS).await;
+    let parent = unshare.id().unwrap();
+    let first = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let first = first.unwrap().trim().parse().unwrap();
+    until("all but the consumer have been waited for", async || {
+        let states = states_of_children(first);
+        states.len() == 1 && states[0] != "Z"
+    })
+    .await;
+    // A signal reaches the consumer, and its end is that of the first process.
+    kill(
+        Pid::from_raw(i32::try_from(first).unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    let ended = tokio::time::timeout(60_000 * MS, unshare.wait()).await;
+    assert_eq!(ended.unwrap().unwrap().code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
