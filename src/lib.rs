@@ -176,7 +176,7 @@ pub use engine::{
     WeakTimer, WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 #[cfg(feature = "threads")]
-pub use event_loop::{EventLoopTimer, Remote};
+pub use event_loop::{EventLoopTimer, Remote, RemoteKey};
 #[cfg(feature = "futures")]
 pub use futures::{
     Elapsed, Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep,

@@ -16,9 +16,9 @@ use std::time::Duration;
 use support::setup::{HOUR, one_shard, recording};
 use tickwheel::{
     Budget, BuildError, Builder, Cancel, Clock, Drive, EventLoopTimer, Executor, Expired, Interval,
-    Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, ScheduleError, ScheduleErrorKind, Sleep,
-    StartError, Stats, StopError, Time, Timeout, Timer, TimerGuard, TimerHandle, TimerTask,
-    TurnError, Unfired, WeakTimer, executor_fn,
+    Key, LocalTimer, ManualClock, Pinning, RawKey, Remote, RemoteKey, ScheduleError,
+    ScheduleErrorKind, Sleep, StartError, Stats, StopError, Time, Timeout, Timer, TimerGuard,
+    TimerHandle, TimerTask, TurnError, Unfired, WeakTimer, executor_fn,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
@@ -60,10 +60,12 @@ fn whatever_the_payload_handles_cross_threads_and_keys_are_plain_data() {
         Stats,
     )>();
     copy::<(Key<String>, RawKey, Expired<u64>, Unfired<u64>, Cancel<u64>)>();
+    copy::<RemoteKey<String>>();
     assert!(is!(Timer<SendOnly>: Clone) && !is!(TimerHandle<u64>: Clone));
     assert!(!is!(Timer<std::rc::Rc<u8>>: Send) && !is!(TimerHandle<std::rc::Rc<u8>>: Sync));
     assert!(is!((TimerTask, Builder, Expired<SendOnly>, Unfired<SendOnly>): Send));
     assert!(is!(Key<f32>: std::hash::Hash) && is!(Key<f32>: Ord) && is!(Key<SendOnly>: Debug));
+    assert!(is!(RemoteKey<f32>: std::hash::Hash) && is!(RemoteKey<f32>: Ord));
 }
 
 #[test]

@@ -11,7 +11,6 @@
 //! compiler, because another one gives other counts.
 
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::future::{pending, poll_fn};
@@ -24,7 +23,7 @@ use tickwheel::{
     TimerTask, When,
 };
 use tickwheel_benches::local::{
-    Churn, EventLoopPeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
+    Churn, EventLoopRemotePeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
 use tickwheel_benches::process::{Failure, arguments, find, output, under_valgrind};
 use tickwheel_util::time;
@@ -42,7 +41,7 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// Does an operation so many times.
 type Operation = fn(usize);
 
-const OPERATIONS: [(&str, Operation); 25] = [
+const OPERATIONS: [(&str, Operation); 23] = [
     // Cancel a random timer of a thousand and schedule another.
     ("local-pair", churn::<LocalTimerPeer>),
     // The same with a table of payloads and no timer: the benchmark's own share, and the least there is.
@@ -51,9 +50,10 @@ const OPERATIONS: [(&str, Operation); 25] = [
     ("local-rearm", rearms::<LocalTimerPeer>),
     // Schedule and fire, in polls of which one in five finds nothing due.
     ("local-life", lives_polled::<LocalTimerPeer>),
-    ("loop-pair", churn::<EventLoopPeer>),
-    ("loop-rearm", rearms::<EventLoopPeer>),
-    ("loop-life", lives_polled::<EventLoopPeer>),
+    // The same with timers of the loop's own, while a remote exists.
+    ("loop-pair", churn::<EventLoopRemotePeer>),
+    ("loop-rearm", rearms::<EventLoopRemotePeer>),
+    ("loop-life", lives_polled::<EventLoopRemotePeer>),
     ("remote-pair", remote_pairs),
     // A round of a loop in which nothing is due and nothing was sent.
     ("local-idle", |times| {
@@ -69,18 +69,6 @@ const OPERATIONS: [(&str, Operation); 25] = [
             times,
             a_loop(),
             |timer, now| _ = timer.schedule(now, DELAY, 17),
-            |timer, now| timer.poll(now, none_is_due).fired,
-        )
-    }),
-    ("loop-idle-remote", |times| {
-        let remote = Cell::new(None);
-        rounds(
-            times,
-            a_loop(),
-            |timer, now| {
-                remote.set(Some(timer.remote()));
-                _ = timer.schedule(now, DELAY, 17);
-            },
             |timer, now| timer.poll(now, none_is_due).fired,
         )
     }),
@@ -102,8 +90,7 @@ const OPERATIONS: [(&str, Operation); 25] = [
         )
     }),
     // The question how long the loop may sleep, and the end of that sleep.
-    ("loop-timeout", |times| timeouts(times, false)),
-    ("loop-timeout-remote", |times| timeouts(times, true)),
+    ("loop-timeout", timeouts),
     // Keep a thousand timers in flight in an engine that is turned by hand, by keys and delays.
     ("engine-pair", |times| keys(times, by_hand(), || DELAY)),
     ("engine-time", |times| {
@@ -330,9 +317,8 @@ fn none_is_due<T>(_: Expired<T>) {
     unreachable!("nothing is due")
 }
 
-fn timeouts(times: usize, has_remote: bool) {
+fn timeouts(times: usize) {
     let mut timer = a_loop().expect("the defaults are valid");
-    let remote = has_remote.then(|| timer.remote());
     for _ in 0..RESIDENTS {
         _ = timer.schedule(Time::ZERO, DELAY, 17);
     }
@@ -342,7 +328,6 @@ fn timeouts(times: usize, has_remote: bool) {
         black_box(timer.poll_timeout(now));
         black_box(timer.poll(now, |_| unreachable!("nothing is due")));
     }
-    drop(remote);
 }
 
 /// A remote of an event loop, which polls once per thousand.

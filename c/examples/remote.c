@@ -27,7 +27,7 @@ static void fire(void *ctx, const tw_expired *expired) {
 }
 
 static void *other_thread(void *remote) {
-  tw_key minute;
+  tw_remote_key minute;
   void *data;
   check(tw_remote_schedule(remote, 60000 * MS, "after a minute", &minute));
   check(tw_remote_cancel(remote, minute, &data));

@@ -24,7 +24,9 @@
 // follows them.
 //
 // Keys. A key names one timer for ever. With an old key, or a key of another loop or engine, calls answer TW_ERROR_GONE
-// (a foreign key is taken for an own one with a probability of 2^-46). All bits zero is no key.
+// (a foreign key is taken for an own one with a probability of 2^-46). All bits zero is no key. What a tw_remote has
+// scheduled has a tw_remote_key, and remotes take no other: no thread but the loop's reaches what the loop has scheduled.
+// The loop takes both: theirs.key. In a callback (tw_remote_key){expired->key} is the key of a remote's timer.
 //
 // Firing. A timer of a tw_timer or a tw_remote may fire before the call that schedules it returns, and before its key is
 // written: the key must not lie in what the callback frees, and the callback has expired->key. TW_ERROR_GONE of
@@ -85,8 +87,8 @@ enum tw_error
   // As many timers are pending as `max_pending` allows.
   TW_ERROR_FULL = 6,
   // There is no memory for the timer, or the table of timers is full. Where memory is refused to a new loop, remote
-  // or engine, to its close or stop, or to a timer that moves, the process ends; a move by another thread than the
-  // loop's may have no effect instead.
+  // or engine, to its close or stop, or to a timer that moves, the process ends; a move of a tw_remote's or a
+  // tw_timer's timer may have no effect instead.
   TW_ERROR_NO_MEMORY = 7,
   // The system gave no thread.
   TW_ERROR_NO_THREAD = 8,
@@ -231,6 +233,12 @@ typedef struct {
   uint64_t reserved[7];
 } tw_stats;
 
+// Names one timer that a tw_remote has scheduled: remotes take no other. Its `key` is for the calls of the loop.
+typedef struct {
+  // As the loop's calls and its callbacks have it.
+  tw_key key;
+} tw_remote_key;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -337,10 +345,10 @@ void tw_remote_free(tw_remote *remote);
 tw_error tw_remote_schedule(const tw_remote *remote,
                             uint64_t delay_ns,
                             void *data,
-                            tw_key *key);
+                            tw_remote_key *key);
 
 // Schedules a timer for a point on the scale of tw_now.
-tw_error tw_remote_schedule_at(const tw_remote *remote, uint64_t deadline, void *data, tw_key *key);
+tw_error tw_remote_schedule_at(const tw_remote *remote, uint64_t deadline, void *data, tw_remote_key *key);
 
 // Schedules a timer for `first_ns` from now and then once per `period_ns`, as `kind` says, a tw_period. Its key stays the
 // same: a cancel from any thread ends it.
@@ -349,18 +357,18 @@ tw_error tw_remote_schedule_periodic(const tw_remote *remote,
                                      uint64_t period_ns,
                                      int kind,
                                      void *data,
-                                     tw_key *key);
+                                     tw_remote_key *key);
 
 // Moves a pending timer to `delay_ns` from now; of a periodic one the next deadline.
-tw_error tw_remote_reschedule(const tw_remote *remote, tw_key key, uint64_t delay_ns);
+tw_error tw_remote_reschedule(const tw_remote *remote, tw_remote_key key, uint64_t delay_ns);
 
 // Like tw_remote_reschedule, to a point on the scale of tw_now.
-tw_error tw_remote_reschedule_at(const tw_remote *remote, tw_key key, uint64_t deadline);
+tw_error tw_remote_reschedule_at(const tw_remote *remote, tw_remote_key key, uint64_t deadline);
 
 // Cancels a pending timer. Its data is written to `data`, which may be null. This ends no sleep: a loop that is to notice
 // that its last timer is gone must be woken by the caller.
 tw_error tw_remote_cancel(const tw_remote *remote,
-                          tw_key key,
+                          tw_remote_key key,
                           void **data);
 
 // Waits until the loop's callback for the timer has returned, for `limit_ns` at most; UINT64_MAX is for ever. Call it
@@ -368,11 +376,11 @@ tw_error tw_remote_cancel(const tw_remote *remote,
 // callback, also of another loop or engine, it waits for no other one, which could wait for this one:
 // TW_ERROR_IN_CALLBACK if the timer's runs.
 tw_error tw_remote_wait(const tw_remote *remote,
-                        tw_key key,
+                        tw_remote_key key,
                         uint64_t limit_ns);
 
 // Tells when a pending timer is due. `deadline` may be null.
-tw_error tw_remote_deadline(const tw_remote *remote, tw_key key, uint64_t *deadline);
+tw_error tw_remote_deadline(const tw_remote *remote, tw_remote_key key, uint64_t *deadline);
 
 // Builds an engine. Its threads, which the first timer starts, call `fire` with `ctx`, several at once if there are
 // several shards; until tw_timer_stop or tw_timer_free has returned. `fire` may use the timer, but not stop or free

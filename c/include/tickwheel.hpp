@@ -66,9 +66,9 @@ struct Closure {
   static void left(void *, void *data) { delete static_cast<Closure *>(data); }
 };
 
-template <class Schedule> tw_key schedule(Task run, bool periodic, Schedule schedule) {
+template <class Key, class Schedule> Key schedule(Task run, bool periodic, Schedule schedule) {
   std::unique_ptr<Closure> closure(new Closure{Closure::call, std::move(run), periodic});
-  tw_key key;
+  Key key;
   check(schedule(closure.get(), &key));
   (void)closure.release(); // the timer's; it may have been called and destroyed
   return key;
@@ -93,8 +93,9 @@ inline tw_error on_the_loop(tw_loop *, tw_key, uint64_t) { return TW_ERROR_NO_RE
 } // namespace detail
 
 // What all three have in common. `Now... now` is the loop's time, by tw_now(), which a `Loop` is told; for a `Remote` and
-// an `Engine` leave it out.
-template <class Handle, auto Schedule, auto Periodic, auto Move, auto Cancel, auto Wait, class... Now> class Timers {
+// an `Engine` leave it out. A `Loop` takes a remote's `key.key` as well; a `Remote` takes no key of the loop's.
+template <class Handle, class Key, auto Schedule, auto Periodic, auto Move, auto Cancel, auto Wait, class... Now>
+class Timers {
 protected:
   std::shared_ptr<Handle> handle;
   explicit Timers(std::shared_ptr<Handle> handle) : handle(std::move(handle)) {}
@@ -105,28 +106,28 @@ public:
 
   // Runs a closure once, after a delay that is rounded up to a tick. Throws TW_ERROR_FULL at `max_pending`,
   // TW_ERROR_CLOSED where the remote's loop is gone, TW_ERROR_NO_MEMORY, TW_ERROR_NO_THREAD, TW_ERROR_FORKED.
-  tw_key after(Now... now, Duration delay, Task run) const {
-    auto call = [&](void *data, tw_key *key) { return Schedule(get(), now..., detail::ns(delay), data, key); };
-    return detail::schedule(std::move(run), false, call);
+  Key after(Now... now, Duration delay, Task run) const {
+    auto call = [&](void *data, Key *key) { return Schedule(get(), now..., detail::ns(delay), data, key); };
+    return detail::schedule<Key>(std::move(run), false, call);
   }
 
   // Runs a closure after a period, and then once per period; `kind`, a tw_period, says what follows missed ones. The key
   // stays the same until a cancel. Throws like `after`, and TW_ERROR_OPTION for a period of zero.
-  tw_key every(Now... now, Duration period, Task run, int kind = TW_PERIOD_SKIP) const {
+  Key every(Now... now, Duration period, Task run, int kind = TW_PERIOD_SKIP) const {
     uint64_t ns = detail::ns(period);
-    auto call = [&](void *data, tw_key *key) { return Periodic(get(), now..., ns, ns, kind, data, key); };
-    return detail::schedule(std::move(run), true, call);
+    auto call = [&](void *data, Key *key) { return Periodic(get(), now..., ns, ns, kind, data, key); };
+    return detail::schedule<Key>(std::move(run), true, call);
   }
 
   // Moves the timer to `delay` from now; of a periodic one the next call. False where it has ended.
-  bool reschedule(Now... now, tw_key key, Duration delay) const {
+  bool reschedule(Now... now, Key key, Duration delay) const {
     return Move(get(), now..., key, detail::ns(delay)) == TW_ERROR_OK;
   }
 
   // Ends the timer and destroys its closure. False where it has ended, which for a closure that runs once may mean that
   // it runs now: `wait` waits for it. After true a periodic closure runs no more; where a closure calls this, no call
   // begins any more. See above for how it waits.
-  bool cancel(tw_key key) const {
+  bool cancel(Key key) const {
     auto call = [&](void **data) { return Cancel(get(), key, data); };
     return detail::cancel(call, [&] { return Wait(get(), key, UINT64_MAX); });
   }
@@ -134,18 +135,18 @@ public:
   // Waits until the timer's closure has returned, after a cancel that came too late. Throws TW_ERROR_PENDING before a
   // cancel, and in a closure TW_ERROR_IN_CALLBACK if the timer's runs. On a loop's own thread there is nothing to wait
   // for: a `Loop` throws TW_ERROR_NO_REMOTES.
-  void wait(tw_key key) const { detail::check(Wait(get(), key, UINT64_MAX)); }
+  void wait(Key key) const { detail::check(Wait(get(), key, UINT64_MAX)); }
 };
 
 // Made by `Loop::remote`; for any number of threads at once. It may outlive its loop, and then `after` and `every` throw.
-class Remote : public Timers<tw_remote, tw_remote_schedule, tw_remote_schedule_periodic, tw_remote_reschedule,
-                             tw_remote_cancel, tw_remote_wait> {
+class Remote : public Timers<tw_remote, tw_remote_key, tw_remote_schedule, tw_remote_schedule_periodic,
+                             tw_remote_reschedule, tw_remote_cancel, tw_remote_wait> {
   friend class Loop;
   using Timers::Timers;
 };
 
 // For any number of threads at once. The first timer starts the worker. The last copy waits for the closure that runs.
-class Engine : public Timers<tw_timer, tw_timer_schedule, tw_timer_schedule_periodic, tw_timer_reschedule,
+class Engine : public Timers<tw_timer, tw_key, tw_timer_schedule, tw_timer_schedule_periodic, tw_timer_reschedule,
                              tw_timer_cancel, tw_timer_wait> {
   static void stop(tw_timer *timer) { tw_timer_stop(timer, detail::Closure::left, nullptr), tw_timer_free(timer); }
   static tw_timer *make(tw_options options) {
@@ -160,7 +161,7 @@ public:
 
 // For one thread at a time. In a round of the loop: sleep for tw_loop_poll_timeout_ms(loop.get(), tw_now()), read the
 // clock once, serve the sockets, poll.
-class Loop : public Timers<tw_loop, tw_loop_schedule, tw_loop_schedule_periodic, tw_loop_reschedule, tw_loop_cancel,
+class Loop : public Timers<tw_loop, tw_key, tw_loop_schedule, tw_loop_schedule_periodic, tw_loop_reschedule, tw_loop_cancel,
                            detail::on_the_loop, uint64_t> {
   std::shared_ptr<Task> wakes; // the loop and its remotes keep it
   static tw_loop *make(Task *wakes, const tw_options &options) {

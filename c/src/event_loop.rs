@@ -2,7 +2,9 @@
 
 use crate::calls::Calls;
 use crate::{CALLBACKS, Data, give, guard, hand_over, known, moved, nanos, period, wait};
-use crate::{tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options, tw_polled, tw_stats};
+use crate::{
+    tw_error, tw_expired, tw_fire, tw_key, tw_left, tw_options, tw_polled, tw_remote_key, tw_stats,
+};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -501,13 +503,13 @@ pub unsafe extern "C" fn tw_remote_schedule(
     remote: *const tw_remote,
     delay_ns: u64,
     data: *mut c_void,
-    key: *mut tw_key,
+    key: *mut tw_remote_key,
 ) -> tw_error {
     let delay = Duration::from_nanos(delay_ns);
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let scheduled = known(remote)?.0.schedule(delay, Data(data));
-        give(key, tw_key::of(scheduled)?);
+        give(key, tw_remote_key::of(scheduled)?);
         Ok(())
     })
 }
@@ -518,13 +520,13 @@ pub unsafe extern "C" fn tw_remote_schedule_at(
     remote: *const tw_remote,
     deadline: u64,
     data: *mut c_void,
-    key: *mut tw_key,
+    key: *mut tw_remote_key,
 ) -> tw_error {
     let deadline = Time::from_nanos(deadline);
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let scheduled = known(remote)?.0.schedule(deadline, Data(data));
-        give(key, tw_key::of(scheduled)?);
+        give(key, tw_remote_key::of(scheduled)?);
         Ok(())
     })
 }
@@ -538,14 +540,14 @@ pub unsafe extern "C" fn tw_remote_schedule_periodic(
     period_ns: u64,
     kind: c_int,
     data: *mut c_void,
-    key: *mut tw_key,
+    key: *mut tw_remote_key,
 ) -> tw_error {
     let first = Duration::from_nanos(first_ns);
     // SAFETY: the pointers are null or valid.
     guard(|| unsafe {
         let (remote, period) = (known(remote)?, period(period_ns, kind)?);
         let scheduled = remote.0.schedule_periodic(first, period, Data(data));
-        give(key, tw_key::of(scheduled)?);
+        give(key, tw_remote_key::of(scheduled)?);
         Ok(())
     })
 }
@@ -554,7 +556,7 @@ pub unsafe extern "C" fn tw_remote_schedule_periodic(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_remote_reschedule(
     remote: *const tw_remote,
-    key: tw_key,
+    key: tw_remote_key,
     delay_ns: u64,
 ) -> tw_error {
     let delay = Duration::from_nanos(delay_ns);
@@ -566,7 +568,7 @@ pub unsafe extern "C" fn tw_remote_reschedule(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_remote_reschedule_at(
     remote: *const tw_remote,
-    key: tw_key,
+    key: tw_remote_key,
     deadline: u64,
 ) -> tw_error {
     let deadline = Time::from_nanos(deadline);
@@ -579,7 +581,7 @@ pub unsafe extern "C" fn tw_remote_reschedule_at(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_remote_cancel(
     remote: *const tw_remote,
-    key: tw_key,
+    key: tw_remote_key,
     data: *mut *mut c_void,
 ) -> tw_error {
     // SAFETY: the pointers are null or valid.
@@ -597,14 +599,14 @@ pub unsafe extern "C" fn tw_remote_cancel(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_remote_wait(
     remote: *const tw_remote,
-    key: tw_key,
+    key: tw_remote_key,
     limit_ns: u64,
 ) -> tw_error {
     // SAFETY: null or valid.
     guard(|| unsafe {
         let (tw_remote(remote, calls), name) = (known(remote)?, key.get()?);
         let is_pending = remote.is_pending(name);
-        wait(calls, key, limit_ns, is_pending, || calls.polls())
+        wait(calls, key.key, limit_ns, is_pending, || calls.polls())
     })
 }
 
@@ -612,7 +614,7 @@ pub unsafe extern "C" fn tw_remote_wait(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_remote_deadline(
     remote: *const tw_remote,
-    key: tw_key,
+    key: tw_remote_key,
     deadline: *mut u64,
 ) -> tw_error {
     // SAFETY: the pointers are null or valid.

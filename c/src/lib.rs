@@ -29,8 +29,8 @@ use std::sync::atomic;
 use std::time::{Duration, Instant};
 use tickwheel::{
     Budget, BuildError, DurationHistogram, Expired, Key, MissedTicks, MonotonicClock, Period,
-    Pinning, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, ShardStats, StartError,
-    StopError,
+    Pinning, RawKey, RemoteKey, Reschedule, ScheduleError, ScheduleErrorKind, ShardStats,
+    StartError, StopError,
 };
 
 /// The answer of most calls: TW_ERROR_OK, which is 0, or why nothing was done.
@@ -52,8 +52,8 @@ pub enum tw_error {
     /// As many timers are pending as `max_pending` allows.
     Full = 6,
     /// There is no memory for the timer, or the table of timers is full. Where memory is refused to a new loop, remote
-    /// or engine, to its close or stop, or to a timer that moves, the process ends; a move by another thread than the
-    /// loop's may have no effect instead.
+    /// or engine, to its close or stop, or to a timer that moves, the process ends; a move of a tw_remote's or a
+    /// tw_timer's timer may have no effect instead.
     NoMemory = 7,
     /// The system gave no thread.
     NoThread = 8,
@@ -217,6 +217,25 @@ impl tw_key {
         RawKey::from_bits(bits)
             .map(Key::from_raw)
             .ok_or(tw_error::Gone)
+    }
+}
+
+/// Names one timer that a tw_remote has scheduled: remotes take no other. Its `key` is for the calls of the loop.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct tw_remote_key {
+    /// As the loop's calls and its callbacks have it.
+    pub key: tw_key,
+}
+
+impl tw_remote_key {
+    fn of(scheduled: Result<RemoteKey<Data>, ScheduleError<Data>>) -> Result<Self, tw_error> {
+        let key = tw_key::of(scheduled.map(Key::from))?;
+        Ok(Self { key })
+    }
+
+    fn get(self) -> Result<RemoteKey<Data>, tw_error> {
+        RemoteKey::from_raw(self.key.get()?.to_raw()).ok_or(tw_error::Gone)
     }
 }
 

@@ -19,6 +19,7 @@
 static int count; // timers fired, or left
 static int numbers[100];
 static const tw_key no_key;
+static const tw_remote_key no_remote_key;
 
 static void count_left(void *ctx, void *data) {
   EXPECT(data == &numbers[7]);
@@ -124,8 +125,8 @@ static void nulls(tw_loop *timers) {
   GETS(NULL, tw_loop_poll(timers, 0, NULL, NULL, NULL));
   GETS(NULL, tw_loop_close(NULL, NULL, NULL));
   GETS(NULL, tw_remote_schedule(NULL, 0, NULL, NULL));
-  GETS(NULL, tw_remote_cancel(NULL, no_key, NULL));
-  GETS(NULL, tw_remote_reschedule(NULL, no_key, 0));
+  GETS(NULL, tw_remote_cancel(NULL, no_remote_key, NULL));
+  GETS(NULL, tw_remote_reschedule(NULL, no_remote_key, 0));
   GETS(NULL, tw_timer_schedule(NULL, 0, NULL, NULL));
   GETS(NULL, tw_timer_cancel(NULL, no_key, NULL));
   GETS(NULL, tw_timer_reschedule(NULL, no_key, 0));
@@ -138,9 +139,9 @@ static void nulls(tw_loop *timers) {
   GETS(NULL, tw_loop_stats(NULL, &stats));
   GETS(NULL, tw_remote_schedule_at(NULL, 0, NULL, NULL));
   GETS(NULL, tw_remote_schedule_periodic(NULL, 0, 1, 0, NULL, NULL));
-  GETS(NULL, tw_remote_reschedule_at(NULL, no_key, 0));
-  GETS(NULL, tw_remote_wait(NULL, no_key, 0));
-  GETS(NULL, tw_remote_deadline(NULL, no_key, NULL));
+  GETS(NULL, tw_remote_reschedule_at(NULL, no_remote_key, 0));
+  GETS(NULL, tw_remote_wait(NULL, no_remote_key, 0));
+  GETS(NULL, tw_remote_deadline(NULL, no_remote_key, NULL));
   GETS(NULL, tw_timer_schedule_at(NULL, 0, NULL, NULL));
   GETS(NULL, tw_timer_schedule_periodic(NULL, 0, 1, 0, NULL, NULL));
   GETS(NULL, tw_timer_reschedule_at(NULL, no_key, 0));
@@ -157,7 +158,7 @@ static void wake(void *ctx) { atomic_fetch_add((atomic_int *)ctx, 1); }
 
 static void *use_remote(void *remote) {
   for (int i = 0; i < 1000; i++) {
-    tw_key key;
+    tw_remote_key key;
     void *data = NULL;
     GETS(OK, tw_remote_schedule(remote, 60 * SECOND, &numbers[7], &key));
     GETS(OK, tw_remote_reschedule(remote, key, 61 * SECOND));
@@ -167,6 +168,21 @@ static void *use_remote(void *remote) {
     GETS(GONE, tw_remote_cancel(remote, key, NULL));
   }
   return NULL;
+}
+
+// A remote's key leads the loop to its timer as well. The loop's own timers no remote reaches.
+static void loops_take_both_keys(tw_loop *timers, tw_remote *remote) {
+  tw_remote_key theirs;
+  tw_key own;
+  uint64_t deadline, now = tw_now();
+  GETS(OK, tw_remote_schedule(remote, 60 * SECOND, NULL, &theirs));
+  GETS(OK, tw_loop_schedule(timers, now, 60 * SECOND, NULL, &own));
+  GETS(OK, tw_loop_deadline(timers, theirs.key, &deadline));
+  GETS(OK, tw_loop_reschedule(timers, now, theirs.key, 61 * SECOND));
+  GETS(OK, tw_loop_cancel(timers, theirs.key, NULL));
+  GETS(GONE, tw_remote_deadline(remote, theirs, &deadline));
+  GETS(GONE, tw_remote_cancel(remote, (tw_remote_key){own}, NULL));
+  GETS(OK, tw_loop_cancel(timers, own, NULL));
 }
 
 static void remotes(void) {
@@ -181,6 +197,7 @@ static void remotes(void) {
   for (int i = 0; i < 2; i++) EXPECT(!pthread_create(&threads[i], NULL, use_remote, remote));
   for (int i = 0; i < 2; i++) EXPECT(!pthread_join(threads[i], NULL));
   EXPECT(wakes >= 1 && tw_loop_pending(timers) == 2);
+  loops_take_both_keys(timers, remote);
   GETS(OK, tw_loop_poll(timers, tw_now(), use_loop, timers, &polled));
   EXPECT(polled.fired == 0);
   count = 0;
@@ -382,7 +399,7 @@ static void beat_of_engine(void *ctx, const tw_expired *expired) {
   struct watch *watch = ctx;
   struct beat *beat = expired->data;
   tw_error own = watch->timer ? tw_timer_wait(watch->timer, expired->key, UINT64_MAX)
-                              : tw_remote_wait(watch->remote, expired->key, UINT64_MAX);
+                              : tw_remote_wait(watch->remote, (tw_remote_key){expired->key}, UINT64_MAX);
   EXPECT(own == TW_ERROR_PENDING || own == TW_ERROR_IN_CALLBACK); // as it is not cancelled yet, or is
   // The thread that waits for this cancels now: what comes next must find the memory yet.
   int count = atomic_fetch_add(&beat->count, 1) + 1;
@@ -440,7 +457,7 @@ static void cancel_on_a_loop(int rounds) {
   EXPECT(!pthread_create(&thread, NULL, poll_until_over, &polling));
   for (int i = 0; i < rounds; i++) {
     struct beat *beat = calloc(1, sizeof *beat);
-    tw_key key;
+    tw_remote_key key;
     GETS(OK, tw_remote_schedule_periodic(watch.remote, 0, 20000, i % 4, beat, &key));
     while (atomic_load(&beat->count) < i % 3) sched_yield();
     GETS(OK, tw_remote_cancel(watch.remote, key, NULL));
@@ -448,7 +465,7 @@ static void cancel_on_a_loop(int rounds) {
     free(beat);
   }
   struct beat late = {0};
-  tw_key key;
+  tw_remote_key key;
   GETS(OK, tw_remote_schedule_at(watch.remote, tw_now() + SECOND, &late, &key));
   GETS(OK, tw_remote_deadline(watch.remote, key, &deadline));
   GETS(OK, tw_remote_reschedule_at(watch.remote, key, deadline + SECOND));

@@ -67,9 +67,9 @@ template <class Timers> static void cancelled_elsewhere(const Timers &timers, in
   for (int i = 0; i < rounds; i++) {
     auto used = std::make_unique<std::atomic<int>>(0);
     auto *count = used.get();
-    tw_key once = timers.after(i % 2 * 50us, [=] { ++*count; });
+    auto once = timers.after(i % 2 * 50us, [=] { ++*count; });
     // The thread that waits for the count cancels now: what comes next must find the memory yet.
-    tw_key often = timers.every(20us, [=, text = std::string(100, 'x')] {
+    auto often = timers.every(20us, [=, text = std::string(100, 'x')] {
       ++*count;
       for (int i = 0; i < 20; i++) std::this_thread::yield();
       EXPECT(*count > 0 && text[99] == 'x');
@@ -88,7 +88,7 @@ static void remotes(int rounds) {
   auto loop = std::make_unique<tickwheel::Loop>([&] { ++wakes; }, options);
   tickwheel::Remote remote = loop->remote();
   EXPECT(tw_loop_poll_timeout(loop->get(), tw_now()) == UINT64_MAX);
-  tw_key key = remote.after(0s, [] {});
+  tw_remote_key key = remote.after(0s, [] {});
   EXPECT(wakes == 1 && remote.reschedule(key, 60s) && remote.cancel(key));
   std::thread thread([&] {
     while (!over) loop->poll(tw_now()), std::this_thread::yield();

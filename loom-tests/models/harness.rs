@@ -16,16 +16,6 @@ pub(super) use loom::thread::{JoinHandle, yield_now};
 #[cfg(not(tickwheel_loom))]
 pub(super) use std::thread::{JoinHandle, yield_now};
 
-/// References to a shard, which loom sees only if the model counts them.
-#[cfg(tickwheel_loom)]
-pub(super) use crate::sync::explored::references;
-#[cfg(not(tickwheel_loom))]
-pub(super) mod references {
-    pub(in super::super) fn begin() {}
-    pub(in super::super) fn add() {}
-    pub(in super::super) fn remove() {}
-}
-
 /// How many preemptions loom tries in one execution; `None`: any number, the proof is complete.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {

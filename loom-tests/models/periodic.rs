@@ -131,7 +131,7 @@ impl Owner {
 
     fn due(&self, mark: u32, now: u64) -> Fate<Fired<Payload>> {
         let (table, cache) = (&self.world.table, self.world.owners_cache());
-        table.due(cache, self.timer.index, mark, now, false, |_| ())
+        table.due(cache, self.timer.index, mark, now, |_| ())
     }
 
     /// The entry is due at `now`.

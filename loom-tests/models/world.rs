@@ -145,7 +145,7 @@ impl World {
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Decided {
         match self
             .table
-            .due(&self.caches[OWNER], timer.index, mark, now, false, |_| ())
+            .due(&self.caches[OWNER], timer.index, mark, now, |_| ())
         {
             Fate::Fire(fired) => {
                 let generation = self.table.generation(fired.key);

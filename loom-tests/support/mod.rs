@@ -2,7 +2,7 @@
 //!
 //! `watched` has loom's atomics with a gap in its search closed, `weakened` gives one operation another ordering to see
 //! whether a model notices, `stand_in` replaces the epoch, `futex` the kernel's, `rw_lock` a lock of std's, `slot` the
-//! numbers of threads, `references` the count of an `Arc`.
+//! numbers of threads.
 
 #[cfg(all(not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
 compile_error!(
@@ -12,11 +12,6 @@ compile_error!(
 
 #[cfg(target_os = "linux")]
 pub(crate) mod futex;
-#[cfg_attr(
-    crossbeam_loom,
-    allow(dead_code, reason = "its models are not built then")
-)]
-pub(crate) mod references;
 pub(crate) mod rw_lock;
 pub(crate) mod slot;
 #[cfg(tickwheel_epoch_stand_in)]
@@ -30,7 +25,6 @@ pub(crate) use loom::lazy_static;
 /// Forgets the last execution; to be called when the next one begins.
 pub(crate) fn begin_execution() {
     watched::begin_execution();
-    references::begin_execution();
     #[cfg(target_os = "linux")]
     futex::begin_execution();
 }

@@ -1,9 +1,12 @@
 //! From settings and a waker to an event-loop timer.
 
+use super::REMOTES;
+use super::own::{LoopShard, OwnTimers};
 use super::timer::{EventLoopTimer, Waker};
 use crate::contain::{self, Contained};
+use crate::park::WakeState;
 use crate::settings::Settings;
-use crate::shard::{Limit, Owner};
+use crate::shard::Limit;
 use crate::sync::way;
 use crate::types::BuildError;
 #[cfg(feature = "mio")]
@@ -104,9 +107,17 @@ impl Settings {
         // The remotes do not keep the waker: a loop that is gone takes it with it, and needs none.
         let weak = Arc::downgrade(&waker);
         let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());
-        let owner = Owner::new(way::new_group(), 0, limit, Box::new(wake_owner), &rate);
+        let shard = LoopShard::with(
+            OwnTimers::new(),
+            WakeState::new(),
+            way::new_group(),
+            REMOTES,
+            limit,
+            Box::new(wake_owner),
+            &rate,
+        );
         let capacity = self.capacity;
-        let mut timer = EventLoopTimer::new(owner, rate, self, waker);
+        let mut timer = EventLoopTimer::new(shard, rate, self, waker);
         timer.reserve(capacity);
         Ok(timer)
     }

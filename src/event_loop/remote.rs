@@ -1,17 +1,20 @@
 //! `Remote`: the other threads' access to an event loop's timer.
 
+use super::remote_key::RemoteKey;
+use super::stats_of;
 use crate::engine::TimerTask;
 use crate::node::offer::offer;
 use crate::shard::{Producer, ShardHandle, ShardStats};
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
-use crate::types::{Cancel, Key, Recurring, Reschedule, ScheduleError, ScheduleErrorKind};
+use crate::types::{Cancel, Recurring, Reschedule, ScheduleError, ScheduleErrorKind};
 use std::sync::Arc;
 
 /// Schedules on an [`EventLoopTimer`](super::EventLoopTimer) from other threads. Clone it freely.
 ///
 /// Everything here is lock-free and O(1), and works while the loop polls, sleeps or is busy with its
 /// sockets. The loop is woken only if it sleeps beyond the new deadline. After the loop's timer is gone,
-/// schedules are refused with the payload in the error. Timers of one thread that have one deadline fire in the order in
+/// schedules are refused with the payload in the error. It reaches what remotes have scheduled, by a [`RemoteKey`]; what
+/// the loop itself has scheduled is the loop's own. Timers of one thread that have one deadline fire in the order in
 /// which they were scheduled; see [`EventLoopTimer`](super::EventLoopTimer).
 ///
 /// ```
@@ -39,7 +42,6 @@ use std::sync::Arc;
 /// # Ok(()) }
 /// ```
 pub struct Remote<T> {
-    // ORDERING: an `Arc` lets go with Release: the owner that finds itself alone is behind what was sent. [P28]
     shard: Arc<ShardHandle<T>>,
     rate: TickRate,
     pub(super) source: Arc<TimeSource>,
@@ -69,7 +71,11 @@ impl<T: Send + 'static> Remote<T> {
     /// # Errors
     ///
     /// If the loop's timer is gone or `max_pending` timers are pending. The payload is in the error.
-    pub fn schedule(&self, when: impl Into<When>, payload: T) -> Result<Key<T>, ScheduleError<T>> {
+    pub fn schedule(
+        &self,
+        when: impl Into<When>,
+        payload: T,
+    ) -> Result<RemoteKey<T>, ScheduleError<T>> {
         let tick = self.deadline_now(when.into()).tick;
         offer(payload, |payload| {
             self.shard.try_with_producer(|producer| {
@@ -77,7 +83,7 @@ impl<T: Send + 'static> Remote<T> {
                     return Err(payload.refuse(ScheduleErrorKind::OutOfMemory));
                 };
                 let armed = producer.schedule(tick, payload, false)?;
-                Ok(self.shard.key(armed))
+                Ok(RemoteKey::new(self.shard.key(armed)))
             })
         })
     }
@@ -93,7 +99,7 @@ impl<T: Send + 'static> Remote<T> {
         first: impl Into<When>,
         period: impl Into<Period>,
         payload: T,
-    ) -> Result<Key<T>, ScheduleError<T>>
+    ) -> Result<RemoteKey<T>, ScheduleError<T>>
     where
         T: Recurring,
     {
@@ -106,7 +112,7 @@ impl<T: Send + 'static> Remote<T> {
         period: Period,
         payload: T,
         clone: fn(&T) -> T,
-    ) -> Result<Key<T>, ScheduleError<T>> {
+    ) -> Result<RemoteKey<T>, ScheduleError<T>> {
         let recurrence = Recurrence::new(self.deadline_now(first), period, self.rate);
         let repeat = Repeat {
             payload,
@@ -114,49 +120,50 @@ impl<T: Send + 'static> Remote<T> {
             recurrence,
         };
         self.shard.try_with_producer(|producer| match producer {
-            Some(producer) => producer.schedule_periodic(repeat),
+            Some(producer) => producer.schedule_periodic(repeat).map(RemoteKey::new),
             None => Err(ScheduleError::no_memory(repeat.payload)),
         })
     }
 
     /// Cancels the timer that `key` names and hands its payload back, if it is still pending.
-    pub fn cancel(&self, key: Key<T>) -> Cancel<T> {
-        self.shard.with_producer(|producer| producer.cancel(key))
+    pub fn cancel(&self, key: RemoteKey<T>) -> Cancel<T> {
+        self.shard
+            .with_producer(|producer| producer.cancel(key.into()))
     }
 
     /// Moves the timer that `key` names to fire after a delay or at a point in time instead. Pushing a
     /// deadline out sends nothing to the loop.
-    pub fn reschedule(&self, key: Key<T>, when: impl Into<When>) -> Reschedule {
+    pub fn reschedule(&self, key: RemoteKey<T>, when: impl Into<When>) -> Reschedule {
         let tick = self.deadline_now(when.into()).tick;
-        let moved = |producer: Producer<'_, T>| producer.move_to(key, tick);
+        let moved = |producer: Producer<'_, T>| producer.move_to(key.into(), tick);
         Reschedule::from_moved(self.shard.with_producer(moved))
     }
 
     /// Returns whether the timer that `key` names has not ended.
     #[must_use]
-    pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.shard.is_pending(key)
+    pub fn is_pending(&self, key: RemoteKey<T>) -> bool {
+        self.shard.is_pending(key.into())
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
     /// the deadline of its next call; while its handler runs, that of this call.
     #[must_use]
-    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
+    pub fn deadline(&self, key: RemoteKey<T>) -> Option<Time> {
         self.shard
-            .deadline_of(key)
+            .deadline_of(key.into())
             .map(|tick| self.rate.start_of(tick))
     }
 
-    /// Returns the number of timers that are pending. O(threads).
+    /// Returns the number of timers that are pending, the loop's own included. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
         usize::try_from(self.shard.pending()).unwrap_or(usize::MAX)
     }
 
-    /// Returns the statistics of the loop's timer so far; reads its clock. O(threads).
+    /// Returns the statistics of the loop's timer so far, its own timers included; reads its clock. O(threads).
     #[must_use]
     pub fn stats(&self) -> ShardStats {
-        ShardStats::of(&self.shard, &self.rate, self.source.now())
+        stats_of(&self.shard, &self.rate, self.source.now())
     }
 
     /// Returns the deadline of a timer that is set now.
@@ -205,7 +212,7 @@ impl Remote<TimerTask> {
         &self,
         when: impl Into<When>,
         run: impl FnOnce() + Send + 'static,
-    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+    ) -> Result<RemoteKey<TimerTask>, ScheduleError<TimerTask>> {
         self.schedule(when, TimerTask::new(run))
     }
 
@@ -220,7 +227,7 @@ impl Remote<TimerTask> {
         first: impl Into<When>,
         period: impl Into<Period>,
         run: impl FnMut() + Send + 'static,
-    ) -> Result<Key<TimerTask>, ScheduleError<TimerTask>> {
+    ) -> Result<RemoteKey<TimerTask>, ScheduleError<TimerTask>> {
         let task = TimerTask::repeating(run);
         self.begin_periodic(first.into(), period.into(), task, TimerTask::again)
     }

@@ -1,11 +1,14 @@
 //! The owner's side: the timer inside the event loop.
 
+use super::own::{Due, LoopShard};
 use super::remote::Remote;
+use super::{OWN, stats_of};
 use crate::contain;
 use crate::engine::TimerTask;
 use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
+use crate::node::fired::Fired;
 use crate::settings::Settings;
-use crate::shard::{Owner, ShardStats, Turn};
+use crate::shard::{Producer, ShardStats, Turn};
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When, whole_ms,
 };
@@ -83,13 +86,19 @@ use std::time::Duration;
 /// early, each timer ends once, stale keys are harmless. Owner operations are O(1), take no lock and allocate
 /// only while the number of timers grows.
 ///
+/// What the loop itself schedules is its own, as in a [`LocalTimer`](crate::LocalTimer) and as fast: no other thread can
+/// cancel it, move it or ask about it. So its key is a [`Key`], and a remote takes a [`RemoteKey`](crate::RemoteKey)
+/// only, which is the key of what remotes schedule. The loop takes both. Everything else is common to both kinds: their
+/// order, the budget of a poll, `max_pending`, the statistics.
+///
 /// Timers fire in the order of deadlines, tick by tick. Within a tick those of the loop, and those of each thread with a
 /// [`Remote`], fire in the order in which they were scheduled; between threads no order is promised. The rest is as with
 /// a [`Timer`](crate::Timer#order).
 ///
 /// Dropping the timer drops the payloads that are left; [`close`](Self::close) returns them.
 pub struct EventLoopTimer<T> {
-    pub(super) owner: Owner<T>,
+    /// The shard, and the loop's own timers.
+    shard: LoopShard<T>,
     pub(super) rate: TickRate,
     budget: Budget,
     /// How much longer than to the next deadline the loop may sleep.
@@ -97,27 +106,28 @@ pub struct EventLoopTimer<T> {
     source: Arc<TimeSource>,
     /// Of polls, and of what was scheduled for a point in time that had passed.
     latest: MonotonicNow,
-    asleep: Cell<Asleep>,
+    /// A sleep is announced, from a [`poll_timeout`](Self::poll_timeout) to the next poll.
+    is_asleep: Cell<bool>,
     /// The remotes wake through it and do not keep it.
     _waker: Waker,
 }
 
-/// Whether the loop may be asleep, which it is from a [`poll_timeout`](EventLoopTimer::poll_timeout) to the next poll.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Asleep {
-    #[default]
-    No,
-    /// There is no remote that would have to know of it, until this tick.
-    Alone(u64),
-    /// Remotes have been told, and wake it.
-    Announced,
+/// Returns whether a key names a timer that the loop itself has scheduled.
+#[inline(always)]
+fn is_own<T>(key: Key<T>) -> bool {
+    key.shard() == usize::from(OWN)
 }
 
 /// Wakes the loop, and says whether it has.
 pub(super) type Waker = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl<T: Send + 'static> EventLoopTimer<T> {
-    pub(super) fn new(owner: Owner<T>, rate: TickRate, settings: Settings, waker: Waker) -> Self {
+    pub(super) fn new(
+        shard: LoopShard<T>,
+        rate: TickRate,
+        settings: Settings,
+        waker: Waker,
+    ) -> Self {
         let Settings {
             budget,
             slack,
@@ -127,13 +137,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         let source = Arc::new(TimeSource::of(clock));
         let latest = MonotonicNow::NONE;
         Self {
-            owner,
+            shard,
             rate,
             budget,
             slack,
             source,
             latest,
-            asleep: Cell::default(),
+            is_asleep: Cell::new(false),
             _waker: waker,
         }
     }
@@ -153,14 +163,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns a handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote<T> {
-        // As long as `poll_timeout` has said, whatever the owner has done since.
-        if let Asleep::Alone(until) = self.asleep.get() {
-            if self.owner.announce_sleep(until) {
-                self.asleep.set(Asleep::Announced);
-            }
-        }
         Remote::new(
-            Arc::clone(&self.owner.handle),
+            Arc::clone(&self.shard.handle),
             self.rate,
             Arc::clone(&self.source),
         )
@@ -185,7 +189,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         payload: T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let tick = self.deadline_of(now, when.into()).tick;
-        self.owner.schedule(tick, payload)
+        self.shard.schedule(tick, payload)
     }
 
     /// Returns the deadline of a timer that is set at `now`.
@@ -222,48 +226,69 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         clone: fn(&T) -> T,
     ) -> Result<Key<T>, ScheduleError<T>> {
         let recurrence = Recurrence::new(self.deadline_of(now, first), period, self.rate);
-        self.owner.schedule_periodic(Repeat {
+        self.shard.schedule_periodic(Repeat {
             payload,
             clone,
             recurrence,
         })
     }
 
-    /// Cancels the timer that `key` names, of any thread, and hands its payload back, if it is still
+    /// Cancels the timer that `key` names, of the loop or of a remote, and hands its payload back, if it is still
     /// pending.
     #[inline]
-    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-        self.owner.cancel(key)
+    pub fn cancel(&mut self, key: impl Into<Key<T>>) -> Cancel<T> {
+        let key = key.into();
+        if is_own(key) {
+            self.shard.cancel_own(key)
+        } else {
+            // As a remote does.
+            self.shard.handle.with_producer(|it| it.cancel(key))
+        }
     }
 
-    /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
-    /// instead. Pushing a deadline out moves nothing in the wheel.
+    /// Moves the timer that `key` names, of the loop or of a remote, to fire after a delay that counts from `now`, or at
+    /// a point in time, instead. Pushing a deadline out moves nothing in the wheel.
     #[inline]
-    pub fn reschedule(&mut self, now: Time, key: Key<T>, when: impl Into<When>) -> Reschedule {
-        let tick = self.deadline_of(now, when.into()).tick;
-        Reschedule::from_moved(self.owner.move_to(key, tick))
+    pub fn reschedule(
+        &mut self,
+        now: Time,
+        key: impl Into<Key<T>>,
+        when: impl Into<When>,
+    ) -> Reschedule {
+        let (key, deadline) = (key.into(), self.deadline_of(now, when.into()));
+        if is_own(key) {
+            return self.shard.move_own(key, deadline);
+        }
+        let move_to = |it: Producer<'_, T>| it.move_to(key, deadline.tick);
+        Reschedule::from_moved(self.shard.handle.with_producer(move_to))
     }
 
     /// Returns whether the timer that `key` names has not ended.
     #[must_use]
-    pub fn is_pending(&self, key: Key<T>) -> bool {
-        self.owner.handle.is_pending(key)
+    pub fn is_pending(&self, key: impl Into<Key<T>>) -> bool {
+        self.tick_of(key.into()).is_some()
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
-    /// the deadline of its next call; while its handler runs, that of this call.
+    /// the deadline of its next call; while the handler of a remote's runs, that of this call.
     #[must_use]
-    pub fn deadline(&self, key: Key<T>) -> Option<Time> {
-        self.owner
-            .handle
-            .deadline_of(key)
+    pub fn deadline(&self, key: impl Into<Key<T>>) -> Option<Time> {
+        self.tick_of(key.into())
             .map(|tick| self.rate.start_of(tick))
+    }
+
+    fn tick_of(&self, key: Key<T>) -> Option<u64> {
+        if is_own(key) {
+            self.shard.own.table.deadline(key)
+        } else {
+            self.shard.handle.deadline_of(key)
+        }
     }
 
     /// Returns the number of timers that are pending. O(threads).
     #[must_use]
     pub fn pending(&self) -> usize {
-        usize::try_from(self.owner.handle.pending()).unwrap_or(usize::MAX)
+        usize::try_from(self.shard.handle.pending()).unwrap_or(usize::MAX)
     }
 
     /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
@@ -275,7 +300,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// not in it: 16 bytes for each message that [`ShardStats::inbox`] counts.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        usize::try_from(self.owner.handle.held_bytes()).unwrap_or(usize::MAX)
+        usize::try_from(self.shard.handle.held_bytes()).unwrap_or(usize::MAX)
     }
 
     /// Returns whether no timer is pending.
@@ -287,18 +312,18 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns the keys and deadlines of the timers that are pending now, in no particular order. O(peak number of
     /// timers).
     ///
-    /// There is no call that shows a payload, because a remote may take it at any time.
+    /// There is no call that shows a payload, because a remote may take that of its timer at any time.
     pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
-        let pending = self.owner.handle.table.pending_keys();
-        pending
-            .into_iter()
+        let LoopShard { handle, own, .. } = &self.shard;
+        let own = own.table.iter().map(|(key, tick, _)| (key, tick));
+        own.chain(handle.table.pending_keys())
             .map(|(key, tick)| (key, self.rate.start_of(tick)))
     }
 
     /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
     pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
         let (mut unfired, rate) = (Vec::new(), self.rate);
-        self.owner.cancel_all(|key, tick, payload| {
+        self.cancel_all(|key, tick, payload| {
             unfired.push(Unfired::new(payload, key, tick, &rate));
         });
         Drain(unfired.into_iter())
@@ -308,33 +333,52 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     ///
     /// A payload's destructor that panics is logged, and the rest is dropped.
     pub fn clear(&mut self) {
-        self.owner
-            .cancel_all(|_, _, payload| contain::drop_payload(payload));
+        self.cancel_all(|_, _, payload| contain::drop_payload(payload));
     }
 
-    /// Makes room for `timers` more nodes, as far as there is memory. The memory is mapped and used up by and by.
+    fn cancel_all(&mut self, mut take: impl FnMut(Key<T>, u64, T)) {
+        self.shard.cancel_all_own(&mut take);
+        let cancelled = self.shard.handle.with_producer(|it| it.cancel_all());
+        for (key, tick, payload) in cancelled {
+            take(key, tick, payload);
+        }
+        // What they have left is looked at by the next poll, which gives memory back as well.
+        self.shard.look_at_zombies();
+    }
+
+    /// Makes room for `timers` more of the loop's own: scheduling that many allocates no node, if there is memory.
     pub fn reserve(&mut self, timers: usize) {
-        self.owner.handle.table.reserve(timers as u64);
+        self.shard.own.table.reserve(timers);
+    }
+
+    /// Gives back the memory of the loop's own nodes behind the last one in use, and at once what polls give back a
+    /// second after a burst: the wheel's. O(peak number of timers). What remotes have used goes back by polls.
+    ///
+    /// The nodes that stay are copied, so memory rises for a moment. Without memory for the copy nothing is given back.
+    pub fn shrink_to_fit(&mut self) {
+        self.shard.own.table.shrink_to_fit();
+        self.shard.turns.give_back();
+        self.shard.report_bytes();
     }
 
     /// Returns the statistics so far; reads the timer's clock. O(threads).
     #[must_use]
     pub fn stats(&self) -> ShardStats {
-        ShardStats::of(&self.owner.handle, &self.rate, self.source.now())
+        stats_of(&self.shard.handle, &self.rate, self.source.now())
     }
 
     /// Returns when there is something to do next: never later than the earliest pending deadline. Earlier for a
     /// timer that was cancelled or pushed out, and a second after a burst, when its memory goes back. [`Time::ZERO`],
     /// which is at once, for what waits for the next poll only: the rest of a poll that ran out of budget, memory that
-    /// polls sweep or give back piece by piece, what a handler scheduled for now, a periodic timer that is being
-    /// handled. `None` if nothing is left to look at, or only what practically never fires. O(1).
+    /// polls sweep or give back piece by piece, what a handler scheduled for now, a remote's periodic timer that
+    /// is being handled. `None` if nothing is left to look at, or only what practically never fires. O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        let next = self.rate.start_of(self.owner.next_tick());
+        let next = self.rate.start_of(self.shard.next_tick());
         Some(next).filter(|next| *next < Time::MAX)
     }
 
-    /// Returns how long the loop may sleep, `None` for ever; notifies that sleep to the remotes, if there are any.
+    /// Returns how long the loop may sleep, `None` for ever; notifies that sleep to the remotes.
     ///
     /// Call it right before the loop blocks: from here until the next [`poll`](Self::poll), a remote that schedules
     /// something earlier wakes the loop, be it made in between. Zero if something is due or was handed in just now,
@@ -345,19 +389,13 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// `epoll` takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use = "the sleep has been announced: block for this long, then poll"]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        // Before the look at the inbox: what a remote sent before it went is to be found there.
-        let alone = self.owner.is_alone();
-        let next = self.owner.next_tick();
+        let next = self.shard.next_tick();
         if next <= self.rate.current(now) {
             return Some(Duration::ZERO);
         }
-        if alone && self.asleep.get() != Asleep::Announced {
-            self.owner.sleep_alone();
-            self.asleep.set(Asleep::Alone(next));
-        } else if self.owner.begin_sleep(next) {
-            self.asleep.set(Asleep::Announced);
-        } else {
-            self.asleep.set(Asleep::No);
+        let asleep = self.shard.begin_sleep(next);
+        self.is_asleep.set(asleep);
+        if !asleep {
             return Some(Duration::ZERO);
         }
         match self.rate.start_of(next) {
@@ -410,8 +448,8 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Ends the sleep that was announced, if one was.
     #[inline(always)]
     fn end_sleep(&self) {
-        if self.asleep.take() == Asleep::Announced {
-            self.owner.end_sleep();
+        if self.is_asleep.take() {
+            self.shard.end_sleep();
         }
     }
 
@@ -419,20 +457,16 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     #[cold]
     #[inline(never)]
     fn end_call(&mut self, poll: &Poll) {
-        let Self { owner, source, .. } = self;
         // The clock is the user's, and a panic may be on its way: a second one must not get out.
-        owner.finish_call(|| {
-            contain::call(|| source.now())
-                .unwrap_or(poll.now)
-                .max(poll.now)
-        });
+        let ended = contain::call(|| self.source.now()).unwrap_or(poll.now);
+        self.shard.end_call(ended.max(poll.now));
     }
 
     /// Ends the timer and returns everything that has not fired; remotes are refused from now on.
     pub fn close(mut self) -> Vec<Unfired<T>> {
         let mut unfired = Vec::new();
         let rate = self.rate;
-        self.owner.end(|it| {
+        self.shard.end_all(|it| {
             unfired.push(Unfired::new(it.payload, it.key, it.deadline, &rate));
         });
         unfired
@@ -510,7 +544,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     #[inline(always)]
     fn is_idle(&mut self, now: Time) -> bool {
         let now = self.latest.present(now);
-        if !self.owner.is_idle(self.rate.current(now)) {
+        if !self.shard.is_idle(self.rate.current(now)) {
             return false;
         }
         self.latest.0 = now;
@@ -519,14 +553,14 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     }
 
     fn begin(&mut self, now: Time) -> Option<Poll> {
-        if self.owner.is_turning() {
+        if self.shard.is_turning() {
             return None;
         }
         self.end_sleep();
         let now = self.latest.present(now);
         self.latest.0 = now;
         let turn = self
-            .owner
+            .shard
             .begin_turn(self.rate.current(now), &self.budget, false);
         Some(Poll::new(turn, now))
     }
@@ -534,26 +568,38 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         loop {
-            let mut fired = self.owner.next_fired(&mut poll.turn)?;
-            if fired.periodic {
-                let Some(call) = self.owner.confirm(&mut poll.turn, fired) else {
-                    continue;
-                };
-                fired = call;
-            }
-            return Some(self.owner.expired(fired, &self.rate, poll.now));
+            let fired = match self.shard.next_in_turn(&mut poll.turn)? {
+                Due::Own {
+                    payload,
+                    key,
+                    deadline,
+                } => Some(Fired {
+                    payload,
+                    key,
+                    deadline,
+                    periodic: false,
+                }),
+                Due::OwnPeriodic { index } => self.shard.call_own(&mut poll.turn, index, poll.now),
+                Due::Remotes(fired) if fired.periodic => {
+                    self.shard.calling = Some(fired.key.index());
+                    self.shard.confirm(&mut poll.turn, fired)
+                }
+                Due::Remotes(fired) => Some(fired),
+            };
+            let Some(fired) = fired else { continue };
+            return Some(self.shard.expired(fired, &self.rate, poll.now));
         }
     }
 
     #[inline(always)]
     fn after_handler(&mut self, poll: &mut Poll) {
-        if self.owner.is_calling() {
+        if self.shard.is_in_call() {
             self.end_call(poll);
         }
     }
 
     fn finish(&mut self, poll: Poll) -> Polled {
-        let Turn { fired, more, .. } = self.owner.finish_turn(poll.turn, &self.budget);
+        let Turn { fired, more, .. } = self.shard.finish_turn(poll.turn, &self.budget);
         Polled { fired, more }
     }
 }
@@ -578,8 +624,8 @@ impl<T> Drop for Drain<T> {
 impl<T> Drop for EventLoopTimer<T> {
     fn drop(&mut self) {
         // Remotes that live on must not schedule into a shard without an owner.
-        self.owner
-            .end(|returned| contain::drop_payload(returned.payload));
+        self.shard
+            .end_all(|returned| contain::drop_payload(returned.payload));
     }
 }
 

@@ -12,11 +12,13 @@
 //! | `timer` | [`LocalTimer`]: schedule, cancel, reschedule, ask |
 //! | `poll` | [`LocalTimer`]: firing, periodic timers |
 //! | `memory` | [`LocalTimer`]: all that it holds, and the memory for it |
+//!
+//! A loop's own timers (`crate::event_loop`) have the same table.
 
 mod memory;
 mod node;
 mod poll;
-mod table;
+pub(crate) mod table;
 mod timer;
 
 pub use timer::LocalTimer;

@@ -25,19 +25,19 @@ const MAX_NODES: usize = NIL as usize;
 /// They are put together where they are used, because a key or an entry that goes through memory is written
 /// in parts and read back as a whole; that stall would double the cost of a schedule.
 #[derive(Clone, Copy)]
-pub(super) struct Armed {
+pub(crate) struct Armed {
     state: State,
     index: u32,
 }
 
 impl Armed {
     #[inline(always)]
-    pub(super) const fn key<T>(self) -> Key<T> {
+    pub(crate) const fn key<T>(self) -> Key<T> {
         Key::new(0, self.index, self.state.generation())
     }
 
     #[inline(always)]
-    pub(super) const fn entry(self, deadline: u64) -> Entry {
+    pub(crate) const fn entry(self, deadline: u64) -> Entry {
         Entry {
             deadline,
             index: self.index,
@@ -47,7 +47,7 @@ impl Armed {
 }
 
 /// A timer that is due.
-pub(super) enum Due<T> {
+pub(crate) enum Due<T> {
     /// It has fired and is gone.
     Once {
         payload: T,
@@ -59,19 +59,19 @@ pub(super) enum Due<T> {
 }
 
 /// A periodic timer on its way to its next deadline.
-pub(super) struct Renewed<T> {
-    pub(super) key: Key<T>,
+pub(crate) struct Renewed<T> {
+    pub(crate) key: Key<T>,
     /// The tick that it fires for.
-    pub(super) deadline: u64,
+    pub(crate) deadline: u64,
     /// The entry to insert for the next one.
-    pub(super) entry: Entry,
+    pub(crate) entry: Entry,
     /// Whether the next deadline is to be counted anew from the end of the handler.
-    pub(super) rests: bool,
+    pub(crate) rests: bool,
 }
 
 /// The result of a move.
 #[must_use]
-pub(super) enum LocalMove {
+pub(crate) enum LocalMove {
     /// Done; the entry that is inserted finds the new deadline when it comes due.
     Later,
     /// Done; an entry must be inserted, because the new deadline is earlier.
@@ -81,7 +81,7 @@ pub(super) enum LocalMove {
 }
 
 /// See the module.
-pub(super) struct Table<T> {
+pub(crate) struct Table<T> {
     nodes: Nodes<T>,
     /// The free node that is taken next: the one that was freed last, whose lines are still in cache.
     free: u32,
@@ -93,7 +93,7 @@ pub(super) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    pub(super) fn new(max_pending: Option<usize>) -> Self {
+    pub(crate) fn new(max_pending: Option<usize>) -> Self {
         Self {
             nodes: Nodes::new(),
             free: NIL,
@@ -103,21 +103,21 @@ impl<T> Table<T> {
         }
     }
 
-    pub(super) const fn pending(&self) -> usize {
+    pub(crate) const fn pending(&self) -> usize {
         self.pending
     }
 
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.nodes.capacity()
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.nodes.held_bytes()
     }
 
     /// Arms a node that fires once; gives the payload back if the limit is reached or there is no memory.
     #[inline(always)]
-    pub(super) fn arm(&mut self, deadline: u64, payload: T) -> Result<Armed, ScheduleError<T>> {
+    pub(crate) fn arm(&mut self, deadline: u64, payload: T) -> Result<Armed, ScheduleError<T>> {
         if !self.has_free() && !self.grow() {
             return Err(self.refusal(payload));
         }
@@ -126,7 +126,7 @@ impl<T> Table<T> {
     }
 
     /// Like [`arm`](Self::arm), for a timer that fires again and again.
-    pub(super) fn arm_periodic(&mut self, repeat: Repeat<T>) -> Result<Armed, ScheduleError<T>> {
+    pub(crate) fn arm_periodic(&mut self, repeat: Repeat<T>) -> Result<Armed, ScheduleError<T>> {
         if !self.has_free() && !self.grow() {
             return Err(self.refusal(repeat.payload));
         }
@@ -187,14 +187,14 @@ impl<T> Table<T> {
     }
 
     /// Makes room for `timers` more pending nodes, if there is memory for it.
-    pub(super) fn reserve(&mut self, timers: usize) {
+    pub(crate) fn reserve(&mut self, timers: usize) {
         let free = self.nodes.len() - self.pending;
         let more = timers.saturating_sub(free);
         self.nodes.reserve(more.min(MAX_NODES - self.nodes.len()));
     }
 
     /// Gives up the free nodes behind the last pending one, and what is reserved beyond. O(nodes).
-    pub(super) fn shrink_to_fit(&mut self) {
+    pub(crate) fn shrink_to_fit(&mut self) {
         let states = self.nodes.states();
         let last = states.iter().rposition(|state| state.is_live());
         let used = last.map_or(0, |at| at + 1);
@@ -215,7 +215,7 @@ impl<T> Table<T> {
 
     /// Ends a pending timer and takes its payload; `None` if it had ended.
     #[inline]
-    pub(super) fn end(&mut self, key: Key<T>, phase: Phase) -> Option<T> {
+    pub(crate) fn end(&mut self, key: Key<T>, phase: Phase) -> Option<T> {
         let payload = self.nodes.end(key, self.free, phase)?;
         self.free = key.index();
         self.pending -= 1;
@@ -224,7 +224,7 @@ impl<T> Table<T> {
 
     /// Moves a pending timer.
     #[inline]
-    pub(super) fn move_to(&mut self, key: Key<T>, deadline: Deadline) -> LocalMove {
+    pub(crate) fn move_to(&mut self, key: Key<T>, deadline: Deadline) -> LocalMove {
         let Some((state, before)) = self.nodes.move_by_key(key, deadline.tick) else {
             return LocalMove::Gone;
         };
@@ -251,7 +251,7 @@ impl<T> Table<T> {
     /// # Panics
     ///
     /// If the node is not a periodic one: only for what [`Due::Every`] says.
-    pub(super) fn renew(&mut self, index: u32, now: Time) -> Renewed<T> {
+    pub(crate) fn renew(&mut self, index: u32, now: Time) -> Renewed<T> {
         let deadline = self.deadline_of(index);
         let repeat = self.nodes.repeat_mut(index);
         let repeat = repeat.expect("this is what `Due::Every` says");
@@ -270,7 +270,7 @@ impl<T> Table<T> {
 
     /// Counts a fixed delay from `ended`, unless the handler has cancelled the timer or moved it. A later deadline
     /// needs no new entry.
-    pub(super) fn rest(&mut self, key: Key<T>, ended: Time) {
+    pub(crate) fn rest(&mut self, key: Key<T>, ended: Time) {
         if self.nodes.named(key).is_none() {
             return;
         }
@@ -284,36 +284,36 @@ impl<T> Table<T> {
     }
 
     /// Returns a clone of a periodic timer's payload.
-    pub(super) fn clone_payload(&self, key: Key<T>) -> Option<T> {
+    pub(crate) fn clone_payload(&self, key: Key<T>) -> Option<T> {
         self.nodes.named(key)?;
         let repeat = self.nodes.repeat(key.index())?;
         Some((repeat.clone)(&repeat.payload))
     }
 
     #[inline]
-    pub(super) fn deadline(&self, key: Key<T>) -> Option<u64> {
+    pub(crate) fn deadline(&self, key: Key<T>) -> Option<u64> {
         self.nodes.named(key)?;
         self.nodes.deadline(key.index())
     }
 
     /// Returns the deadline of a node's timer, which must be pending.
     #[inline]
-    pub(super) fn deadline_of(&self, index: u32) -> u64 {
+    pub(crate) fn deadline_of(&self, index: u32) -> u64 {
         self.nodes.deadline(index).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn get(&self, key: Key<T>) -> Option<&T> {
+    pub(crate) fn get(&self, key: Key<T>) -> Option<&T> {
         self.nodes.named(key)?;
         self.nodes.payload(key.index())
     }
 
-    pub(super) fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
         self.nodes.named(key)?;
         self.nodes.payload_mut(key.index())
     }
 
     /// Returns all pending timers, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key<T>, u64, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key<T>, u64, &T)> {
         self.nodes
             .states()
             .iter()
@@ -326,7 +326,7 @@ impl<T> Table<T> {
     }
 
     /// Ends the first pending timer at or behind a node, and takes its key, deadline and payload.
-    pub(super) fn take_from(&mut self, node: usize) -> Option<(Key<T>, u64, T)> {
+    pub(crate) fn take_from(&mut self, node: usize) -> Option<(Key<T>, u64, T)> {
         let rest = self.nodes.states().get(node..)?;
         let index = node + rest.iter().position(|state| state.is_live())?;
         self.take(index as u32, Phase::Returned)
@@ -334,7 +334,7 @@ impl<T> Table<T> {
 
     /// Ends the timer of a node, if it is pending, and takes its key, deadline and payload.
     #[inline]
-    pub(super) fn take(&mut self, index: u32, phase: Phase) -> Option<(Key<T>, u64, T)> {
+    pub(crate) fn take(&mut self, index: u32, phase: Phase) -> Option<(Key<T>, u64, T)> {
         let taken = self.nodes.end_any(index, self.free, phase)?;
         self.free = index;
         self.pending -= 1;

@@ -58,36 +58,6 @@ impl<T> Table<T> {
         }
     }
 
-    /// Like [`move_to`](Self::move_to), for an owner, where no other thread can reach the table: without an exchange, if
-    /// the timer fires once and nothing holds it.
-    #[inline]
-    pub(crate) fn move_alone(
-        &self,
-        cache: &ThreadCache,
-        index: u32,
-        generation: u64,
-        deadline: u64,
-    ) -> Move {
-        let Some(node) = self.nodes.get(index) else {
-            return Move::Gone;
-        };
-        let Some(seen) = node.state.movable_alone(generation) else {
-            return self.move_any(cache, index, generation, deadline);
-        };
-        if !node.deadline.move_alone(deadline) {
-            return Move::Later;
-        }
-        Move::Earlier {
-            mark: node.state.supersede_alone(seen),
-        }
-    }
-
-    /// Like [`move_to`](Self::move_to).
-    #[inline(never)] // out of the way of the usual case
-    fn move_any(&self, cache: &ThreadCache, index: u32, generation: u64, deadline: u64) -> Move {
-        self.move_to(cache, index, generation, deadline)
-    }
-
     /// Decides, as the owner, what to insert for an entry that has just arrived with `mark` for `tick`: its tick and
     /// mark.
     #[inline]

@@ -120,7 +120,7 @@ const NEVER: u64 = SETTLED - 1;
 /// matter where a mover stops: the value here is always a complete deadline. The node is kept
 /// meanwhile (`MOVERS`), so that a slow exchange cannot meet the node's next timer.
 ///
-/// Beside other threads the owner's own move takes three exchanges as well; the two on the state word keep the node.
+/// The owner's own move takes three exchanges as well; the two on the state word keep the node.
 /// Without them, by an exchange here and a second look at the state, it may meet the node's next timer: the owner
 /// reads the state and the deadline 10; another thread cancels the timer and arms the next one in the node for 10;
 /// the owner's exchange makes that 20, until the second look takes it back. No timer fires late by it, because only
@@ -215,17 +215,6 @@ impl DeadlineWord {
                 Err(now) => seen = Seen(now),
             }
         }
-    }
-
-    /// Replaces the deadline of a timer that fires once, where no other thread can reach the node; returns whether it is
-    /// earlier now. No exchange.
-    #[inline(always)]
-    pub(super) fn move_alone(&self, tick: u64) -> bool {
-        let (old, new) = (self.load(), stored(tick));
-        debug_assert!(!old.is_settled(), "it is settled only while it fires");
-        // ORDERING: Release: as in `set`. [P23] What makes another thread reach the node comes later.
-        self.0.store(new, Ordering::Release);
-        new < old.0
     }
 
     /// Marks what the owner has seen as settled; false if a thread has moved the deadline since.

@@ -11,7 +11,6 @@ use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
 use crate::turn::Fate;
 use crate::types::{Cancel, Key, KeyMask};
-use crate::wheel::Entry;
 use crossbeam_utils::CachePadded;
 
 /// A freshly armed timer.
@@ -20,18 +19,6 @@ pub(crate) struct Armed {
     pub(crate) index: u32,
     pub(crate) generation: u64,
     pub(crate) mark: u32,
-}
-
-impl Armed {
-    /// Returns the entry of the timer.
-    #[inline]
-    pub(crate) const fn entry(self, deadline: u64) -> Entry {
-        Entry {
-            deadline,
-            index: self.index,
-            mark: self.mark,
-        }
-    }
 }
 
 /// See the module.
@@ -161,29 +148,6 @@ impl<T> Table<T> {
         self.end_any(cache, index, generation, phase)
     }
 
-    /// Like [`end`](Self::end), where no other thread can reach the table.
-    #[inline(always)] // as above
-    pub(crate) fn end_alone(
-        &self,
-        cache: &ThreadCache,
-        index: u32,
-        generation: u64,
-        phase: Phase,
-    ) -> Cancel<T> {
-        let Some(node) = self.nodes.get(index) else {
-            return Cancel::Gone;
-        };
-        let seen = node.state.load();
-        if seen.is_bare(generation) {
-            node.state.end_alone(seen, phase);
-            // SAFETY: as in `end`.
-            let payload = unsafe { node.take_single() };
-            cache.give(&self.depot, index);
-            return Cancel::Won(payload);
-        }
-        self.end_any(cache, index, generation, phase)
-    }
-
     /// Like [`end`](Self::end), of a timer in any state.
     #[inline(never)] // out of the way of the usual case
     fn end_any(&self, cache: &ThreadCache, index: u32, generation: u64, phase: Phase) -> Cancel<T> {
@@ -222,9 +186,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Decides, as the owner, about an entry at `now`. `is_alone`: no other thread can reach the table. `count` is called
-    /// with true if a timer has fired that fires once, and with false if the `Clone` of a periodic one's payload has
-    /// panicked.
+    /// Decides, as the owner, about an entry at `now`. `count` is called with true if a timer has fired that fires once,
+    /// and with false if the `Clone` of a periodic one's payload has panicked.
     #[inline(always)] // as `Turns::next`
     pub(crate) fn due(
         &self,
@@ -232,31 +195,12 @@ impl<T> Table<T> {
         index: u32,
         mark: u32,
         now: u64,
-        is_alone: bool,
         count: impl FnOnce(bool),
     ) -> Fate<Fired<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
         };
         let mut seen = node.state.load();
-        let generation = seen.generation();
-        if is_alone && seen.is_current(mark) {
-            // The latest one, which no thread moves any more.
-            let deadline = node.deadline.load().tick();
-            if deadline <= now && seen.is_bare(generation) {
-                node.state.end_alone(seen, Phase::Fired);
-                count(true);
-                // SAFETY: as in `end`.
-                let payload = unsafe { node.take_single() };
-                cache.give(&self.depot, index);
-                return Fate::Fire(Fired {
-                    payload,
-                    key: self.key(index, generation),
-                    deadline,
-                    periodic: false,
-                });
-            }
-        }
         loop {
             if !seen.is_current(mark) {
                 return Fate::Drop;
@@ -436,11 +380,6 @@ impl<T> Table<T> {
                 visit(self.key(index, generation), tick);
             }
         });
-    }
-
-    /// Makes room for `timers` nodes that were never used, as far as there is memory.
-    pub(crate) fn reserve(&self, timers: u64) {
-        self.nodes.reserve(self.depot.end().saturating_add(timers));
     }
 
     /// Returns the number of nodes that have served and whose memory the system does not have.

@@ -4,6 +4,7 @@
 //! timers: one key, one `cancel`, one `reschedule`. A call counts as one timer fired, and the next one as one
 //! scheduled; the permit under `max_pending` is kept from schedule to end.
 
+use super::own::Own;
 use super::owner::Owner;
 use crate::contain;
 use crate::node::fired::Fired;
@@ -14,7 +15,7 @@ use crate::types::Expired;
 use crate::wheel::Entry;
 use std::time::Duration;
 
-impl<T> Owner<T> {
+impl<T, O: Own> Owner<T, O> {
     /// Records how late a timer has fired, and returns it as its handler sees it.
     #[inline(always)] // or the payload goes through memory
     pub(crate) fn expired(&self, fired: Fired<T>, rate: &TickRate, now: Time) -> Expired<T> {
@@ -33,7 +34,7 @@ impl<T> Owner<T> {
             key,
             deadline,
             lateness,
-            shard: self.handle.id.into(),
+            shard: key.shard(),
         }
     }
 

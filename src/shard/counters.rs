@@ -42,8 +42,8 @@ pub(crate) struct Counters {
     pub(crate) returned: Counter,
     /// Entries in the wheel, as of the last turn.
     pub(crate) entries: Counter,
-    /// Bytes held by the wheel, as of the last turn.
-    pub(crate) wheel_bytes: Counter,
+    /// Bytes held by the wheel and by the owner's own timers, as of the last turn.
+    pub(crate) owner_bytes: Counter,
     /// Zombies removed by sweeps.
     pub(crate) swept: Counter,
     /// Zombies dropped because they came due.

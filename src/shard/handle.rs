@@ -193,7 +193,7 @@ impl<T> ShardHandle<T> {
 
     /// Takes a permit, if there is one.
     #[inline]
-    pub(super) fn acquire_permit(&self) -> Result<(), ScheduleErrorKind> {
+    pub(crate) fn acquire_permit(&self) -> Result<(), ScheduleErrorKind> {
         match &self.limit {
             Some(limit) if !limit.acquire() => Err(limit.refusal()),
             _ => Ok(()),
@@ -202,14 +202,14 @@ impl<T> ShardHandle<T> {
 
     /// Gives a permit back.
     #[inline]
-    pub(super) fn release_permit(&self) {
+    pub(crate) fn release_permit(&self) {
         if let Some(limit) = &self.limit {
             limit.release();
         }
     }
 
     /// Counts a timer that the owner has returned, and gives its permit back.
-    pub(super) fn count_returned(&self) {
+    pub(crate) fn count_returned(&self) {
         self.counters.returned.add(1);
         self.release_permit();
     }
@@ -283,9 +283,9 @@ impl<T> ShardHandle<T> {
             .wrapping_sub(dropped)
     }
 
-    /// Returns the bytes held by nodes, magazines and, as of the last turn, the wheel.
+    /// Returns the bytes held by nodes, magazines and, as of the last turn, the wheel and the owner's own timers.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.table.held_bytes() as u64 + self.counters.wheel_bytes.get()
+        self.table.held_bytes() as u64 + self.counters.owner_bytes.get()
     }
 }
 

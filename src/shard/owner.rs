@@ -3,25 +3,20 @@
 //! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_fired`] for each timer that fires, and
 //! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
 //! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler's call
-//! come [`Owner::confirm`] and [`Owner::finish_call`]. What it schedules itself goes past the inbox.
+//! come [`Owner::confirm`] and [`Owner::finish_call`].
 
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
-use super::producer::OwnTimers;
+use super::own::{AllTimers, NoOwn, Own};
 use super::word::unpack;
 use crate::inbox::Reader;
 use crate::node::fired::Fired;
-use crate::node::moves::Move;
-use crate::node::offer::{Refusal, offer};
-use crate::node::table::Armed;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
-use crate::sync::atomic::{Ordering, fence};
-use crate::sync::references;
-use crate::time::{Repeat, TickRate};
+use crate::time::TickRate;
 use crate::turn::{Settled, TurnState, Turns};
-use crate::types::{Budget, Cancel, Key, ScheduleError, ScheduleErrorKind, Scheduled};
-use crate::wheel::{Entry, Wheel, ZOMBIES_PER_LOOK, no_memory};
+use crate::types::Budget;
+use crate::wheel::{Entry, Wheel, no_memory};
 use std::sync::Arc;
 
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has inserted. Then a
@@ -41,10 +36,12 @@ pub(crate) struct Turn {
 }
 
 /// See the module.
-pub(crate) struct Owner<T> {
+pub(crate) struct Owner<T, O = NoOwn> {
     pub(crate) handle: Arc<ShardHandle<T>>,
+    /// The timers of its thread alone.
+    pub(crate) own: O,
     reader: Reader,
-    pub(super) turns: Turns,
+    pub(crate) turns: Turns,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain inserted.
@@ -52,14 +49,12 @@ pub(crate) struct Owner<T> {
     /// A thread has requested a turn since the last check of the zombies.
     turn_requested: bool,
     ended: bool,
-    /// Entries that the owner's own moves have turned into zombies.
-    superseded: u64,
     /// When the [turns are idle until](Turns::idle_until) when the counters were last told of the next deadline.
     reported: u64,
     /// How far it has got with giving the memory of free nodes back.
     trim: Trim,
     /// The node of the periodic timer that is at a call: it is kept until [`Owner::finish_call`].
-    pub(super) calling: Option<u32>,
+    pub(crate) calling: Option<u32>,
 }
 
 impl<T> Owner<T> {
@@ -71,7 +66,7 @@ impl<T> Owner<T> {
         wake_owner: WakeOwner,
         rate: &TickRate,
     ) -> Self {
-        Self::with(WakeState::new(), group, id, limit, wake_owner, rate)
+        Self::with(NoOwn, WakeState::new(), group, id, limit, wake_owner, rate)
     }
 
     /// Like [`new`](Self::new); whatever the system can do, each producer executes its fences itself.
@@ -82,33 +77,8 @@ impl<T> Owner<T> {
         wake_owner: WakeOwner,
         rate: &TickRate,
     ) -> Self {
-        Self::with(WakeState::fenced(), group, id, limit, wake_owner, rate)
-    }
-
-    fn with(
-        wake_state: WakeState,
-        group: u64,
-        id: u16,
-        limit: Option<Arc<Limit>>,
-        wake_owner: WakeOwner,
-        rate: &TickRate,
-    ) -> Self {
-        let reader = Reader::new();
-        let inbox = Arc::clone(reader.inbox());
-        let handle = ShardHandle::new(group, id, inbox, wake_state, limit, wake_owner);
-        Self {
-            handle: Arc::new(handle),
-            reader,
-            turns: Turns::new(Wheel::with_reserve(), rate),
-            draining: false,
-            inserted: 0,
-            turn_requested: false,
-            ended: false,
-            superseded: 0,
-            reported: 0,
-            trim: Trim::default(),
-            calling: None,
-        }
+        let wake_state = WakeState::fenced();
+        Self::with(NoOwn, wake_state, group, id, limit, wake_owner, rate)
     }
 
     /// Runs one turn: drains the inbox if something in it may be due, fires what is due, sweeps zombies if there are
@@ -137,6 +107,50 @@ impl<T> Owner<T> {
         self.finish_turn(turn, budget)
     }
 
+    /// Returns the next timer that fires in this turn, if any; a periodic one is to be confirmed before it is handled.
+    #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
+    pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
+        debug_assert!(
+            self.calling.is_none(),
+            "a call is finished before the next one"
+        );
+        let fired = self.turns.next(turn, &mut self.handle.of_owner())?;
+        if fired.periodic {
+            self.calling = Some(fired.key.index());
+        }
+        Some(fired)
+    }
+}
+
+impl<T, O: Own> Owner<T, O> {
+    /// Like [`new`](Owner::new), for a thread that has timers of its own.
+    pub(crate) fn with(
+        own: O,
+        wake_state: WakeState,
+        group: u64,
+        id: u16,
+        limit: Option<Arc<Limit>>,
+        wake_owner: WakeOwner,
+        rate: &TickRate,
+    ) -> Self {
+        let reader = Reader::new();
+        let inbox = Arc::clone(reader.inbox());
+        let handle = ShardHandle::new(group, id, inbox, wake_state, limit, wake_owner);
+        Self {
+            handle: Arc::new(handle),
+            own,
+            reader,
+            turns: Turns::new(Wheel::with_reserve(), rate),
+            draining: false,
+            inserted: 0,
+            turn_requested: false,
+            ended: false,
+            reported: 0,
+            trim: Trim::default(),
+            calling: None,
+        }
+    }
+
     /// Begins a turn: takes the tick, drains the inbox.
     ///
     /// `resumed`: it goes on with a turn that ran out of budget after a drain without a limit. Then it takes nothing
@@ -151,25 +165,6 @@ impl<T> Owner<T> {
         turn
     }
 
-    /// Returns the next timer that fires in this turn, if any; a periodic one is to be confirmed before it is handled.
-    #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
-    pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
-        debug_assert!(
-            self.calling.is_none(),
-            "a call is finished before the next one"
-        );
-        // Asked for each timer: the handler of the last one may have made a remote.
-        let mut own = OwnTimers {
-            own: self.handle.of_owner(),
-            is_alone: self.is_alone(),
-        };
-        let fired = self.turns.next(turn, &mut own)?;
-        if fired.periodic {
-            self.calling = Some(fired.key.index());
-        }
-        Some(fired)
-    }
-
     /// Returns whether a turn is under way: then a poll comes from one of its handlers.
     pub(crate) fn is_turning(&self) -> bool {
         self.turns.is_turning()
@@ -181,10 +176,13 @@ impl<T> Owner<T> {
         self.turns.end(&turn);
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
-        let nodes = &self.handle.of_owner();
+        let timers = AllTimers {
+            shard: self.handle.of_owner(),
+            own: &mut self.own,
+        };
         let sweeping = self
             .turns
-            .keep_bounded(nodes, turn_requested, sweep.max(budget.sweep));
+            .keep_bounded(&timers, turn_requested, sweep.max(budget.sweep));
         let is_busy = self.draining || turn.is_cut_short() || sweeping;
         let more = self.give_back(is_busy, budget.sweep) || is_busy;
         self.report();
@@ -237,15 +235,18 @@ impl<T> Owner<T> {
         }
         let Self {
             handle,
+            own,
             turns,
             trim,
             ..
         } = self;
-        let pending = || handle.pending();
         if !is_busy {
+            let own = own.pending();
+            let pending = || handle.pending().saturating_sub(own);
             let cache = &handle.of_owner().thread.cache;
             if !trim.is_at_work() || !trim.step(&handle.table, cache, nodes, pending) {
-                trim.begin(&handle.table, turns.entries(), pending);
+                let entries = turns.entries().saturating_sub(own);
+                trim.begin(&handle.table, entries, pending);
             }
         }
         if trim.is_at_work() {
@@ -256,9 +257,8 @@ impl<T> Owner<T> {
             Settled::Resumes => {}
             Settled::Returned => trim.begin_return(&handle.table),
         }
-        let held = turns.held_bytes() as u64;
-        handle.counters.wheel_bytes.set(held);
-        trim.is_at_work() || turns.gives_back_at() == 0
+        self.report_bytes();
+        self.trim.is_at_work() || self.turns.gives_back_at() == 0
     }
 
     /// Returns the earliest tick at which there is something to do.
@@ -276,99 +276,6 @@ impl<T> Owner<T> {
             self.turns.earliest()
         };
         next.min(self.handle.wake_state.inbox_due())
-    }
-
-    /// Cancels a timer of this shard, whichever thread scheduled it.
-    #[inline]
-    pub(crate) fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-        let own = self.handle.of_owner();
-        let cancel = if self.is_alone() {
-            own.end_alone(key)
-        } else {
-            own.end(key)
-        };
-        if cancel.is_won() && own.count_cancelled() % ZOMBIES_PER_LOOK == 0 {
-            self.look_at_zombies();
-        }
-        cancel
-    }
-
-    /// Cancels the timers that are pending now and gives their keys, ticks and payloads to `take`, in no particular
-    /// order. O(peak number of timers).
-    pub(crate) fn cancel_all(&mut self, mut take: impl FnMut(Key<T>, u64, T)) {
-        let handle = Arc::clone(&self.handle);
-        handle.table.for_each_pending(|key, tick| {
-            if let Cancel::Won(payload) = self.cancel(key) {
-                take(key, tick, payload);
-            }
-        });
-    }
-
-    /// Sweeps if there are too many zombies, so that the bound holds for loops, too, that seldom turn.
-    #[cold]
-    #[inline(never)]
-    fn look_at_zombies(&mut self) {
-        self.turns.look_at_zombies(&self.handle.of_owner());
-    }
-
-    /// Moves the deadline of a timer of this shard; whether it was pending.
-    #[inline]
-    pub(crate) fn move_to(&mut self, key: Key<T>, deadline: u64) -> bool {
-        let own = self.handle.of_owner();
-        let moved = if self.is_alone() {
-            own.move_alone(key, deadline)
-        } else {
-            own.move_deadline(key, deadline)
-        };
-        if moved == Move::Gone {
-            return false;
-        }
-        own.thread.moves.add(1);
-        if let Move::Earlier { mark } = moved {
-            self.insert_earlier(key.index(), mark, deadline);
-        }
-        true
-    }
-
-    /// Inserts the entry of a timer that the owner has moved to an earlier tick.
-    #[inline(never)] // out of the way of moves to a later one
-    fn insert_earlier(&mut self, index: u32, mark: u32, deadline: u64) {
-        let Some((deadline, mark)) = self.handle.table.arrive(index, mark, deadline) else {
-            return;
-        };
-        self.insert(Entry {
-            deadline,
-            index,
-            mark,
-        });
-        self.superseded += 1;
-        if self.superseded % ZOMBIES_PER_LOOK == 0 {
-            self.look_at_zombies();
-        }
-    }
-
-    /// Returns whether no other thread can reach the shard, whatever it did before.
-    #[inline]
-    pub(crate) fn is_alone(&self) -> bool {
-        // Others get their reference from this one, on this thread, or from another that is counted here.
-        let alone = references::count(&self.handle) == 1;
-        if alone {
-            // ORDERING: Acquire fence, pairs with the Release by which an `Arc` lets go: what the last other thread sent
-            // is seen by a look at the inbox that follows. [P28]
-            fence(Ordering::Acquire);
-        }
-        alone
-    }
-
-    /// Counts a sleep of which no other thread needs to know.
-    pub(crate) fn sleep_alone(&self) {
-        self.handle.counters.parks.add(1);
-    }
-
-    /// Announces the sleep that was counted by [`sleep_alone`](Self::sleep_alone), because another thread is about to
-    /// reach the shard.
-    pub(crate) fn announce_sleep(&self, tick: u64) -> bool {
-        self.handle.wake_state.begin_sleep(tick)
     }
 
     /// Announces a sleep until `tick`; false if something came up meanwhile: turn again instead.
@@ -413,12 +320,14 @@ impl<T> Owner<T> {
         }
         let Self {
             handle,
+            own,
             reader,
             turns,
             ..
         } = self;
         let (mut dead, mut inserted, mut earliest) = (0, 0, u64::MAX);
-        let nodes = handle.of_owner();
+        let shard = handle.of_owner();
+        let timers = AllTimers { shard, own };
         let drained = reader.drain(limit, |message| {
             let (index, mark) = unpack(message.word);
             match handle.table.arrive(index, mark, message.tick) {
@@ -431,7 +340,7 @@ impl<T> Owner<T> {
                             index,
                             mark,
                         },
-                        &nodes,
+                        &timers,
                     );
                 }
                 None => dead += 1,
@@ -475,7 +384,7 @@ impl<T> Owner<T> {
         self.turns.clear();
         self.report();
         // The wheel goes with the owner, and the nodes stay with the handle.
-        self.handle.counters.wheel_bytes.set(0);
+        self.handle.counters.owner_bytes.set(0);
     }
 
     /// Publishes what the shard holds.
@@ -492,41 +401,27 @@ impl<T> Owner<T> {
             counters.entries.set(entries);
             counters.swept.set(swept);
             counters.dropped.set(dropped);
-            counters.wheel_bytes.set(self.turns.held_bytes() as u64);
+            self.report_bytes();
         }
     }
 
-    /// Arms a timer past the inbox.
-    #[inline]
-    pub(crate) fn schedule(&mut self, deadline: u64, payload: T) -> Scheduled<T> {
-        offer(payload, |payload| {
-            let armed = self
-                .handle
-                .of_owner()
-                .arm(deadline, payload, false, false)?;
-            if !self.try_insert(armed.entry(deadline)) {
-                if let Some(payload) = self.take_back(armed) {
-                    let kind = ScheduleErrorKind::OutOfMemory;
-                    return Err(Refusal::of_taken_back(payload, kind));
-                }
-            }
-            Ok(self.handle.key(armed))
-        })
+    /// Publishes the bytes that the owner holds.
+    pub(crate) fn report_bytes(&self) {
+        let held = self.turns.held_bytes() + self.own.held_bytes();
+        self.handle.counters.owner_bytes.set(held as u64);
     }
 
-    /// Takes the payload of a timer back for which there is no memory; `None` if another thread has ended the timer, which
-    /// can only have guessed its key.
-    #[cold]
-    fn take_back(&self, armed: Armed) -> Option<T> {
-        let Armed {
-            index, generation, ..
-        } = armed;
-        self.handle.of_owner().take_back(index, generation, false)
+    /// Inserts an entry of a timer that was accepted long ago; ends the process if there is no memory.
+    pub(crate) fn insert(&mut self, entry: Entry) {
+        if !self.try_insert(entry) {
+            no_memory();
+        }
     }
 
-    /// Inserts an entry; false if there is no memory.
+    /// Inserts the entry of a timer; false if there is no memory.
     #[inline(always)]
-    fn try_insert(&mut self, entry: Entry) -> bool {
+    #[must_use]
+    pub(crate) fn try_insert(&mut self, entry: Entry) -> bool {
         self.turns.append(entry) || self.insert_aside(entry.deadline, entry.index, entry.mark)
     }
 
@@ -534,27 +429,21 @@ impl<T> Owner<T> {
     /// only here.
     #[inline(never)]
     fn insert_aside(&mut self, deadline: u64, index: u32, mark: u32) -> bool {
-        let nodes = self.handle.of_owner();
-        self.turns.insert_aside(deadline, index, mark, &nodes)
+        let timers = AllTimers {
+            shard: self.handle.of_owner(),
+            own: &mut self.own,
+        };
+        self.turns.insert_aside(deadline, index, mark, &timers)
     }
 
-    /// Inserts an entry whose timer was accepted long ago; ends the process if there is no memory.
-    #[inline(always)]
-    pub(super) fn insert(&mut self, entry: Entry) {
-        if !self.try_insert(entry) {
-            no_memory();
-        }
-    }
-
-    /// Like [`Producer::schedule_periodic`](super::Producer::schedule_periodic), past the inbox.
-    pub(crate) fn schedule_periodic(&mut self, repeat: Repeat<T>) -> Scheduled<T> {
-        let deadline = repeat.recurrence.tick();
-        let armed = self.handle.of_owner().arm_periodic(repeat, false)?;
-        if !self.try_insert(armed.entry(deadline)) {
-            if let Some(payload) = self.take_back(armed) {
-                return Err(ScheduleError::no_memory(payload));
-            }
-        }
-        Ok(self.handle.key(armed))
+    /// Sweeps if there are too many zombies, so that the bound holds for owners, too, that seldom turn.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn look_at_zombies(&mut self) {
+        let timers = AllTimers {
+            shard: self.handle.of_owner(),
+            own: &mut self.own,
+        };
+        self.turns.look_at_zombies(&timers);
     }
 }

@@ -1,7 +1,7 @@
 //! A producer: one thread's access to a shard.
 //!
 //! `Timer` routes to one, a `Remote` has the one of its shard, handles and futures find theirs
-//! by the place of their timer. The owner has one, too, for its own timers.
+//! by the place of their timer. The owner has one, too, for the nodes that it frees.
 
 use super::handle::{ShardHandle, ThreadState};
 use super::word::pack;
@@ -90,7 +90,7 @@ impl<T> Producer<'_, T> {
         payload: Offer<'_, T>,
         held: bool,
     ) -> Result<Armed, Refusal> {
-        let armed = self.arm(deadline, payload, held, true)?;
+        let armed = self.arm(deadline, payload, held)?;
         self.announce(deadline, armed, held)
     }
 
@@ -121,17 +121,11 @@ impl<T> Producer<'_, T> {
         Some(Refusal::of_taken_back(payload, ScheduleErrorKind::Stopped))
     }
 
-    /// Begins a schedule: from then on there is a timer and, if one is to be sent, a slot for its message to the owner.
+    /// Begins a schedule: from then on there is a timer, and a slot for its message to the owner.
     #[inline(always)]
-    pub(super) fn arm(
-        self,
-        deadline: u64,
-        payload: Offer<'_, T>,
-        held: bool,
-        send: bool,
-    ) -> Result<Armed, Refusal> {
-        if self.shard.limit.is_some() || send && !self.thread.writer.is_ready() {
-            if let Err(kind) = self.admit(send) {
+    fn arm(self, deadline: u64, payload: Offer<'_, T>, held: bool) -> Result<Armed, Refusal> {
+        if self.shard.limit.is_some() || !self.thread.writer.is_ready() {
+            if let Err(kind) = self.admit() {
                 return Err(payload.refuse(kind));
             }
         }
@@ -169,7 +163,7 @@ impl<T> Producer<'_, T> {
 
     /// Takes the payload of a timer back that is refused after all; `None` if another thread has ended it.
     #[cold]
-    pub(super) fn take_back(self, index: u32, generation: u64, held: bool) -> Option<T> {
+    fn take_back(self, index: u32, generation: u64, held: bool) -> Option<T> {
         let Self { shard, thread } = self;
         let cancel = if held {
             shard.table.cancel_held(&thread.cache, index)
@@ -188,21 +182,9 @@ impl<T> Producer<'_, T> {
 
     /// Ends the timer that `key` names: its payload, if the caller won. One compare-and-swap.
     #[inline]
-    pub(super) fn end(self, key: Key<T>) -> Cancel<T> {
+    fn end(self, key: Key<T>) -> Cancel<T> {
         let Self { shard, thread } = self;
         shard.table.end(
-            &thread.cache,
-            key.index(),
-            shard.table.generation(key),
-            Phase::Cancelled,
-        )
-    }
-
-    /// Like [`end`](Self::end), for an owner that is alone.
-    #[inline]
-    pub(super) fn end_alone(self, key: Key<T>) -> Cancel<T> {
-        let Self { shard, thread } = self;
-        shard.table.end_alone(
             &thread.cache,
             key.index(),
             shard.table.generation(key),
@@ -256,7 +238,7 @@ impl<T> Producer<'_, T> {
         }
         self.release(index);
         let scheduled = offer(payload, |payload| {
-            if let Err(kind) = self.prepare(true) {
+            if let Err(kind) = self.prepare() {
                 return Err(payload.refuse(kind));
             }
             let armed = self.arm_admitted(deadline, payload, true)?;
@@ -267,7 +249,7 @@ impl<T> Producer<'_, T> {
 
     /// Counts a cancelled timer and releases its permit; how many this thread has cancelled.
     #[inline]
-    pub(super) fn count_cancelled(self) -> u64 {
+    pub(crate) fn count_cancelled(self) -> u64 {
         self.shard.release_permit();
         self.thread.cancelled.add(1)
     }
@@ -299,22 +281,12 @@ impl<T> Producer<'_, T> {
     }
 
     #[inline]
-    pub(super) fn move_deadline(self, key: Key<T>, deadline: u64) -> Move {
+    fn move_deadline(self, key: Key<T>, deadline: u64) -> Move {
         let Self { shard, thread } = self;
         let generation = shard.table.generation(key);
         shard
             .table
             .move_to(&thread.cache, key.index(), generation, deadline)
-    }
-
-    /// Like [`move_deadline`](Self::move_deadline), for an owner that is alone.
-    #[inline]
-    pub(super) fn move_alone(self, key: Key<T>, deadline: u64) -> Move {
-        let Self { shard, thread } = self;
-        let generation = shard.table.generation(key);
-        shard
-            .table
-            .move_alone(&thread.cache, key.index(), generation, deadline)
     }
 
     /// Moves a deadline; whether the timer was pending. Later deadlines cost no message.
@@ -332,7 +304,7 @@ impl<T> Producer<'_, T> {
     /// Begins a periodic timer. Lock-free; allocates once.
     pub(crate) fn schedule_periodic(self, repeat: Repeat<T>) -> Scheduled<T> {
         let deadline = repeat.recurrence.tick();
-        let armed = self.arm_periodic(repeat, true)?;
+        let armed = self.arm_periodic(repeat)?;
         if !self.send(deadline, armed.index, armed.mark) {
             if let Some(payload) = self.take_back(armed.index, armed.generation, false) {
                 return Err(ScheduleError::new(ScheduleErrorKind::Stopped, payload));
@@ -341,8 +313,8 @@ impl<T> Producer<'_, T> {
         Ok(self.shard.key(armed))
     }
 
-    /// Arms a periodic timer. `send`: a message will follow, for which there must be a slot.
-    pub(super) fn arm_periodic(self, repeat: Repeat<T>, send: bool) -> Scheduled<T, Armed> {
+    /// Arms a periodic timer, for whose message there is a slot then.
+    fn arm_periodic(self, repeat: Repeat<T>) -> Scheduled<T, Armed> {
         let Repeat {
             payload,
             clone,
@@ -359,7 +331,7 @@ impl<T> Producer<'_, T> {
             ));
         };
         // After the last that is the user's: a Clone may schedule timers, too.
-        if let Err(kind) = self.prepare(send) {
+        if let Err(kind) = self.prepare() {
             contain::drop_payload(template);
             return Err(ScheduleError::new(kind, payload));
         }
@@ -376,17 +348,16 @@ impl<T> Producer<'_, T> {
         armed.map_err(|payload| ScheduleError::new(self.no_node(), payload))
     }
 
-    /// Takes a permit, and makes sure that a message can be sent if one will be.
+    /// Takes a permit, and makes sure that a message can be sent.
     #[inline(never)] // the error would go through memory in every schedule
-    fn admit(self, send: bool) -> Result<(), ScheduleErrorKind> {
+    fn admit(self) -> Result<(), ScheduleErrorKind> {
         self.shard.acquire_permit()?;
-        self.prepare(send)
+        self.prepare()
     }
 
-    /// Makes sure that a message can be sent if one will be, before anything is armed that would need it. Gives the
-    /// permit back if not.
-    fn prepare(self, send: bool) -> Result<(), ScheduleErrorKind> {
-        if !send || self.thread.writer.is_ready() {
+    /// Makes sure that a message can be sent, before anything is armed that would need it. Gives the permit back if not.
+    fn prepare(self) -> Result<(), ScheduleErrorKind> {
+        if self.thread.writer.is_ready() {
             return Ok(());
         }
         self.fetch_block()
@@ -453,53 +424,28 @@ impl<T> Records for Producer<'_, T> {
     }
 }
 
-/// The timers of a shard for a step of its owner's turn.
-pub(super) struct OwnTimers<'a, T> {
-    pub(super) own: Producer<'a, T>,
-    /// No other thread can reach the shard before the step is over.
-    pub(super) is_alone: bool,
-}
-
-impl<T> Records for OwnTimers<'_, T> {
-    #[inline]
-    fn is_live(&self, entry: &Entry) -> bool {
-        self.own.is_live(entry)
-    }
-
-    #[inline]
-    fn prefetch(&self, entry: &Entry) {
-        self.own.prefetch(entry);
-    }
-
-    fn pending(&self) -> u64 {
-        self.own.pending()
-    }
-}
-
-impl<T> TimerStore for OwnTimers<'_, T> {
+/// The owner's: a step of its turn.
+impl<T> TimerStore for Producer<'_, T> {
     type Fired = Fired<T>;
 
     #[inline]
     fn prefetch_due(&self, entry: &Entry) {
-        self.own.shard.table.prefetch_whole(entry.index);
+        self.shard.table.prefetch_whole(entry.index);
     }
 
     #[inline(always)] // as `Turns::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
-        let Self { own, is_alone } = *self;
-        let Producer { shard, thread } = own;
+        let Self { shard, thread } = *self;
         let Entry { index, mark, .. } = entry;
-        shard
-            .table
-            .due(&thread.cache, index, mark, now, is_alone, |fired| {
-                if fired {
-                    // The permit is back before the handler runs, so that it can schedule at the limit.
-                    shard.release_permit();
-                    shard.counters.fired.add(1);
-                } else {
-                    shard.counters.panics.add(1);
-                }
-            })
+        shard.table.due(&thread.cache, index, mark, now, |fired| {
+            if fired {
+                // The permit is back before the handler runs, so that it can schedule at the limit.
+                shard.release_permit();
+                shard.counters.fired.add(1);
+            } else {
+                shard.counters.panics.add(1);
+            }
+        })
     }
 }
 

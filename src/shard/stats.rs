@@ -74,7 +74,7 @@ pub struct ShardStats {
     /// Entries in the wheel after the last turn, zombies included.
     pub entries: u64,
     /// Bytes held by nodes that have served (less what went back to the system after a burst), by the magazines in
-    /// which free ones are noted, and by the wheel. Not by the inbox: while the owner is blocked, messages pile up
+    /// which free ones are noted, by a loop's own nodes, and by the wheel. Not by the inbox: while the owner is blocked, messages pile up
     /// there, 16 bytes for each that `inbox` counts.
     pub held_bytes: u64,
     /// Entries in the wheel beyond the pending timers: zombies that lie there now (a lower bound while

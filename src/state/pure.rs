@@ -34,10 +34,6 @@
 //!   completed in between, so a moved timer cannot fire at its old deadline.
 //! * `PULLED`: the deadline may lie before the entry that is inserted, and who has seen to that has promised the
 //!   owner a message. Until it arrives the old entry stands: a thread that stops on its way to it makes nothing late.
-//! * An owner that is *alone*, because no other thread can reach the table, ends and moves a timer that fires once and
-//!   that nothing holds by plain stores. The deadline which it reads is the latest, so `MOVED` tells it nothing. It
-//!   leaves the move of a `PULLED` timer to the exchange: for its message there may have been no memory, and then its
-//!   entry lies behind its deadline.
 //! * *hint*: which of a node's entries is the current one. Moving a deadline *out* inserts nothing; when the owner
 //!   learns that it was *pulled in*, it inserts a second entry and grows this number, which turns the first one into
 //!   a zombie. Each period of a periodic timer grows it as well. It has 8 bits, so one of 256 entries that
@@ -207,25 +203,6 @@ impl State {
 
     pub(super) const fn with(self, flag: u64) -> Self {
         Self(self.0 | flag)
-    }
-
-    /// Returns whether the timer that `generation` names lives, fires once, and nothing holds its node. It may have been
-    /// moved.
-    #[inline]
-    pub(crate) const fn is_bare(self, generation: u64) -> bool {
-        self.is_as_armed_but(generation, HINT_MASK | MOVED | PULLED)
-    }
-
-    /// Returns whether such a timer's entry lies at its deadline or earlier for certain.
-    #[inline]
-    pub(super) const fn is_bare_and_inserted(self, generation: u64) -> bool {
-        self.is_as_armed_but(generation, HINT_MASK | MOVED)
-    }
-
-    /// Returns whether the state is the one in which `generation` was armed to fire once, but for `changed`.
-    #[inline]
-    const fn is_as_armed_but(self, generation: u64, changed: u64) -> bool {
-        (self.0 ^ Self::unarmed(generation).0) & !changed == Phase::Pending as u64
     }
 
     /// Returns the state with one more thread that moves the timer.

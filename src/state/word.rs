@@ -136,36 +136,6 @@ impl StateWord {
         self.load() == armed && self.step(armed, armed.in_phase(phase)).is_ok()
     }
 
-    /// Ends a timer without an exchange, where no other thread can reach the node: it was seen in a [bare](State::is_bare)
-    /// state. Then the caller has it as after [`Ending::Sole`].
-    #[inline(always)]
-    pub(crate) fn end_alone(&self, seen: State, phase: Phase) {
-        // Of an ended timer nobody asks whether it was moved.
-        self.store_alone(seen.in_phase(phase));
-    }
-
-    /// Returns the state of the timer that `generation` names, if its owner may move it without an exchange, where no
-    /// other thread can reach the node: its entry lies at its deadline or earlier, whoever has moved it before.
-    #[inline(always)]
-    pub(crate) fn movable_alone(&self, generation: u64) -> Option<State> {
-        let seen = self.load();
-        seen.is_bare_and_inserted(generation).then_some(seen)
-    }
-
-    /// Turns the inserted entry of such a timer into a zombie; returns the mark of the entry to insert.
-    #[inline(always)]
-    pub(crate) fn supersede_alone(&self, seen: State) -> u32 {
-        let marked = seen.with_new_mark();
-        self.store_alone(marked);
-        marked.mark()
-    }
-
-    #[inline(always)]
-    fn store_alone(&self, state: State) {
-        // ORDERING: Relaxed: what makes another thread reach the node comes later, and orders it.
-        self.0.store(state.0, Ordering::Relaxed);
-    }
-
     /// Cancels the timer of a `TimerHandle`, whose own hold keeps the node.
     #[inline]
     pub(crate) fn cancel_held(&self) -> Ending {

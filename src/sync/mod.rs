@@ -16,7 +16,6 @@
 //! | `pages` | memory that the system can take back for a while |
 //! | `piece` | memory past the allocator |
 //! | `prefetch` | a hint to the processor |
-//! | `references` | how many references there are to what threads share |
 //! | `segments` | tables whose slots never move |
 //! | `signals` | which signals a thread takes |
 //! | `slot` | small dense numbers for threads, which serve again after their end |
@@ -42,8 +41,6 @@ pub(crate) mod forks;
 pub(crate) mod pages;
 pub(crate) mod piece;
 pub(crate) mod prefetch;
-#[cfg(feature = "threads")]
-pub(crate) mod references;
 #[cfg(feature = "threads")]
 pub(crate) mod segments;
 #[cfg(all(feature = "threads", unix, not(tickwheel_loom)))]

@@ -38,7 +38,7 @@ pub struct Expired<T> {
     /// [`Builder::on_slow_handler`](crate::Builder::on_slow_handler) it is read for each. In a loop it counts to the
     /// `now` of the poll, so the other handlers of that poll are missing from it.
     pub lateness: Duration,
-    /// The shard it fired on.
+    /// The shard it fired on, as [`Key::shard`] says.
     pub shard: usize,
 }
 

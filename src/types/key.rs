@@ -42,7 +42,7 @@ const _: () = assert!(GENERATION_BITS + SHARD_BITS == u64::BITS);
 /// let number: u128 = key.to_raw().to_bits();
 /// let again = RawKey::from_bits(number).map(Key::from_raw);
 /// assert_eq!(again, Some(key));
-/// assert_eq!(key.shard(), 0); // always, but in an engine
+/// assert_eq!(key.shard(), 0); // a `LocalTimer` has no other
 /// # Ok(()) }
 /// ```
 pub struct Key<T> {
@@ -79,7 +79,7 @@ pub struct RawKey {
 }
 
 impl RawKey {
-    /// Returns the shard that owns the timer, counted from 0.
+    /// Returns the shard that the timer lies on, as [`Key::shard`] does.
     #[inline]
     #[must_use]
     pub const fn shard(self) -> usize {
@@ -187,7 +187,8 @@ impl<T> Key<T> {
         }
     }
 
-    /// Returns the shard that owns the timer, counted from 0.
+    /// Returns the shard that the timer lies on, counted from 0. Of an event loop: 0 for the loop's own timers, 1 for what
+    /// its remotes have scheduled.
     #[inline]
     #[must_use]
     pub const fn shard(self) -> usize {

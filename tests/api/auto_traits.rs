@@ -51,6 +51,7 @@ fn auto_traits_are_pinned() {
         Polled: "Send Sync Unpin"
         RawKey: "Send Sync Unpin"
         Remote<SendOnly>: "Send Sync Unpin"
+        RemoteKey<SendOnly>: "Send Sync Unpin"
         Reschedule: "Send Sync Unpin"
         Routing: "Send Sync Unpin"
         ScheduleError<SendOnly>: "Send Sync Unpin"

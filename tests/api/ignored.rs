@@ -28,14 +28,12 @@ fn loops_need_no_look_at_their_answers() {
     let now = Time::ZERO;
     let mut timer = Settings::new().build_with_waker::<u64>(|| ()).unwrap();
     let remote = timer.remote();
-    let keys = [
-        timer.schedule(now, HOUR, 1).unwrap(),
-        remote.schedule(HOUR, 2).unwrap(),
-    ];
-    timer.reschedule(now, keys[0], 2 * HOUR);
-    timer.cancel(keys[0]);
-    remote.reschedule(keys[1], 2 * HOUR);
-    remote.cancel(keys[1]);
+    let own = timer.schedule(now, HOUR, 1).unwrap();
+    let theirs = remote.schedule(HOUR, 2).unwrap();
+    timer.reschedule(now, own, 2 * HOUR);
+    timer.cancel(own);
+    remote.reschedule(theirs, 2 * HOUR);
+    remote.cancel(theirs);
     timer.poll(now, |_| ());
     timer.poll_with(now, |_, _| ());
     timer.expired(now).finish();

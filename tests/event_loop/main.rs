@@ -13,6 +13,7 @@ mod support {
 }
 
 mod model;
+mod own;
 mod periodic;
 mod waker;
 
@@ -216,28 +217,39 @@ fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
 #[test]
 fn a_loop_wakes_once_to_give_the_memory_of_a_burst_back() {
     const TIMERS: usize = 200_000;
-    let (mut timer, ..) = manual();
-    for n in 0..TIMERS {
-        timer.schedule(Time::ZERO, MS, n as u64).unwrap();
+    for remotely in [true, false] {
+        let (mut timer, ..) = manual();
+        let remote = timer.remote();
+        for n in 0..TIMERS {
+            if remotely {
+                _ = remote.schedule(MS, n as u64).unwrap();
+            } else {
+                _ = timer.schedule(Time::ZERO, MS, n as u64).unwrap();
+            }
+        }
+        let mut now = Time::ZERO + MS;
+        while timer.poll(now, |_| ()).more {}
+        let full = timer.held_bytes();
+        let (mut sleeps, end) = (0, now + 3 * SECOND);
+        while let Some(timeout) = timer.poll_timeout(now) {
+            sleeps += usize::from(!timeout.is_zero());
+            now += timeout;
+            timer.poll(now, |_| panic!("nothing is due"));
+        }
+        assert!(now <= end && sleeps == 1, "{sleeps} sleeps until {now:?}");
+        if !remotely {
+            assert!(timer.held_bytes() + (1 << 20) < full, "the wheel's goes");
+            timer.shrink_to_fit();
+        }
+        let left = timer.held_bytes();
+        // Only Linux takes the memory of shared nodes as well.
+        let most = if cfg!(target_os = "linux") || !remotely {
+            full / 2
+        } else {
+            full - (1 << 20)
+        };
+        assert!(left < most, "{left} of {full} bytes are left");
     }
-    let mut now = Time::ZERO + MS;
-    while timer.poll(now, |_| ()).more {}
-    let full = timer.held_bytes();
-    let (mut sleeps, end) = (0, now + 3 * SECOND);
-    while let Some(timeout) = timer.poll_timeout(now) {
-        sleeps += usize::from(!timeout.is_zero());
-        now += timeout;
-        timer.poll(now, |_| panic!("nothing is due"));
-    }
-    assert!(now <= end && sleeps == 1, "{sleeps} sleeps until {now:?}");
-    let left = timer.held_bytes();
-    // Only Linux takes the nodes' memory as well.
-    let most = if cfg!(target_os = "linux") {
-        full / 2
-    } else {
-        full - (1 << 20)
-    };
-    assert!(left < most, "{left} of {full} bytes are left");
 }
 
 /// A burst that repeats twice a second finds the memory of the one before.
@@ -407,13 +419,15 @@ fn a_remote_names_a_time_before_it_is_rounded_to_a_tick() {
 #[test]
 fn moves_of_a_loop_and_of_its_remotes_are_counted() {
     let (mut timer, ..) = manual();
-    let key = timer.schedule(Time::ZERO, HOUR, 7).unwrap();
-    // At first without an exchange, because no remote has been made.
+    let remote = timer.remote();
+    let own = timer.schedule(Time::ZERO, HOUR, 7).unwrap();
+    let theirs = remote.schedule(HOUR, 7).unwrap();
     for to in [2 * HOUR, 3 * HOUR, MS, 2 * MS] {
-        assert!(timer.reschedule(Time::ZERO, key, to).is_moved());
+        assert!(timer.reschedule(Time::ZERO, own, to).is_moved());
+        assert!(timer.reschedule(Time::ZERO, theirs, to).is_moved());
     }
-    assert!(timer.remote().reschedule(key, HOUR).is_moved());
-    assert_eq!(timer.stats().rescheduled, 5);
+    assert!(remote.reschedule(theirs, HOUR).is_moved());
+    assert_eq!(timer.stats().rescheduled, 9);
 }
 
 /// What dies in the log, or in what waits for the next poll, goes without having come due.

@@ -23,18 +23,23 @@ fn a_call_that_ends_before_it_began_counts_from_its_beginning() {
 
 #[test]
 fn in_a_periodic_call_there_is_a_next_deadline() {
-    let (mut timer, clock, _) = manual::<u64>();
-    timer
-        .schedule_periodic(Time::ZERO, Duration::ZERO, Period::from(10 * MS), 1)
-        .unwrap();
-    let polled = timer.poll_with(clock.now(), |timer: &mut EventLoopTimer<u64>, _| {
-        assert!(timer.pending() == 1 && timer.next_deadline().is_some());
-        assert_eq!(timer.poll_timeout(clock.now()), Some(Duration::ZERO));
-    });
-    assert_eq!(
-        (polled.fired, timer.next_deadline()),
-        (1, Some(Time::ZERO + 10 * MS))
-    );
+    for remotely in [false, true] {
+        let (mut timer, clock, _) = manual::<u64>();
+        let (now, period) = (Duration::ZERO, Period::from(10 * MS));
+        if remotely {
+            _ = timer.remote().schedule_periodic(now, period, 1).unwrap();
+        } else {
+            _ = timer.schedule_periodic(Time::ZERO, now, period, 1).unwrap();
+        }
+        let next = Time::ZERO + 10 * MS;
+        let polled = timer.poll_with(clock.now(), |timer: &mut EventLoopTimer<u64>, _| {
+            assert_eq!(timer.pending(), 1);
+            // A remote's timer goes on when its call is over.
+            let told = if remotely { Time::ZERO } else { next };
+            assert_eq!(timer.next_deadline(), Some(told));
+        });
+        assert_eq!((polled.fired, timer.next_deadline()), (1, Some(next)));
+    }
 }
 
 /// A second panic, on the way of the handler's, would end the process.
@@ -79,7 +84,7 @@ fn closures_repeat_on_the_loop_whoever_schedules_them() {
     }
     let expected = [1, 2, 3].map(|n| [("own", n), ("other", n)]);
     assert_eq!(calls.try_iter().collect::<Vec<_>>(), expected.concat());
-    assert!(remote.cancel(own.unwrap()).is_won() && timer.cancel(other.unwrap()).is_won());
+    assert!(timer.cancel(own.unwrap()).is_won() && timer.cancel(other.unwrap()).is_won());
     clock.advance(HOUR);
     assert_eq!(timer.poll(clock.now(), |_| ()).fired, 0);
 }

@@ -199,7 +199,7 @@ fn a_periodic_timer_beside_a_burst_waits_for_a_bounded_number_of_calls() {
             .unwrap();
         waits_at_most(bound, front, burst);
         let mut front = Front::<EventLoopTimer<u64>>::new(4096);
-        front.schedule = |timer, _, delay, id| timer.remote().schedule(delay, id).unwrap();
+        front.schedule = |timer, _, delay, id| timer.remote().schedule(delay, id).unwrap().into();
         front
             .timer
             .remote()

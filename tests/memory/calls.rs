@@ -306,19 +306,23 @@ const OF_LOOPS: [LoopCase; 6] = [
         let own = timer.schedule(Time::ZERO, HOUR, 0).unwrap();
         let theirs = remote.schedule(HOUR, 0).unwrap();
         refused(&mut || {
-            for key in [own, theirs] {
-                _ = timer.reschedule(Time::ZERO, key, secs(9));
-                _ = remote.reschedule(key, secs(8));
+            for delay in [9, 8] {
+                _ = timer.reschedule(Time::ZERO, own, secs(delay));
+                _ = timer.reschedule(Time::ZERO, theirs, secs(delay));
+                _ = remote.reschedule(theirs, secs(delay - 2));
             }
-            assert!(timer.cancel(theirs).is_won() && remote.cancel(own).is_won());
+            assert!(timer.cancel(theirs).is_won() && timer.cancel(own).is_won());
+            assert!(!remote.cancel(theirs).is_won());
         });
     }),
     ("what only reads", |timer, remote, refused| {
-        let key = timer.schedule(Time::ZERO, HOUR, 0).unwrap();
+        let own = timer.schedule(Time::ZERO, HOUR, 0).unwrap();
+        let theirs = remote.schedule(HOUR, 0).unwrap();
         refused(&mut || {
-            assert!(timer.is_pending(key) && remote.is_pending(key));
-            assert_eq!(timer.deadline(key), remote.deadline(key));
-            assert_eq!((timer.pending(), remote.pending()), (1, 1));
+            assert!(timer.is_pending(own) && remote.is_pending(theirs));
+            assert_eq!(timer.deadline(theirs), remote.deadline(theirs));
+            assert!(timer.deadline(own).is_some());
+            assert_eq!((timer.pending(), remote.pending()), (2, 2));
             _ = (timer.now(), remote.now(), remote.time_of(HOUR));
             _ = (timer.held_bytes(), timer.next_deadline(), timer.tick());
             _ = timer.poll_timeout(Time::ZERO).max(Some(Duration::ZERO));

@@ -139,23 +139,38 @@ fn memory_of_large_payloads_is_given_back_as_well() {
     }
 }
 
+/// What remotes have used goes back by polls, what the loop itself has by `shrink_to_fit`.
 #[test]
 fn memory_of_a_loops_large_payloads_is_given_back_after_a_clear() {
     let _alone = crate::alone();
-    let settings = Settings::new().clock(ManualClock::new());
-    let mut timer = settings.build_with_waker::<[u8; 4096]>(|| ()).unwrap();
-    for _ in 0..10_000 {
-        timer.schedule(Time::ZERO, HOUR, [1; 4096]).unwrap();
-    }
-    let poll_all = |timer: &mut EventLoopTimer<_>| while timer.poll(Time::ZERO, |_| ()).more {};
-    poll_all(&mut timer);
-    let full = timer.held_bytes();
-    timer.clear();
-    poll_all(&mut timer);
-    while timer.poll(Time::ZERO + secs(2), |_| ()).more {}
-    if takes_pages_back() {
-        let held = timer.held_bytes();
-        assert!(held < full / 2, "{held} of {full}");
+    for remotely in [true, false] {
+        let settings = Settings::new().clock(ManualClock::new());
+        let mut timer = settings.build_with_waker::<[u8; 4096]>(|| ()).unwrap();
+        let remote = timer.remote();
+        for _ in 0..10_000 {
+            if remotely {
+                remote.schedule(HOUR, [1; 4096]).unwrap();
+            } else {
+                timer.schedule(Time::ZERO, HOUR, [1; 4096]).unwrap();
+            }
+        }
+        let poll_all = |timer: &mut EventLoopTimer<_>| while timer.poll(Time::ZERO, |_| ()).more {};
+        poll_all(&mut timer);
+        let full = timer.held_bytes();
+        timer.clear();
+        poll_all(&mut timer);
+        while timer.poll(Time::ZERO + secs(2), |_| ()).more {}
+        if !remotely {
+            assert!(
+                timer.held_bytes() > full / 2,
+                "it is kept for the next burst"
+            );
+            timer.shrink_to_fit();
+        }
+        if takes_pages_back() || !remotely {
+            let held = timer.held_bytes();
+            assert!(held < full / 2, "{held} of {full}");
+        }
     }
 }
 
@@ -168,11 +183,12 @@ fn a_short_burst_within_a_trim_keeps_no_memory() {
     }
     let settings = Settings::new().clock(ManualClock::new());
     let mut timer = settings.build_with_waker::<[u8; 4096]>(|| ()).unwrap();
-    let burst = |timer: &mut EventLoopTimer<_>, timers| {
-        (0..timers).for_each(|_| _ = timer.schedule(Time::ZERO, HOUR, [1; 4096]).unwrap());
+    let burst = |timer: &EventLoopTimer<_>, timers| {
+        let remote = timer.remote();
+        (0..timers).for_each(|_| _ = remote.schedule(HOUR, [1; 4096]).unwrap());
     };
     let poll_all = |timer: &mut EventLoopTimer<_>| while timer.poll(Time::ZERO, |_| ()).more {};
-    burst(&mut timer, 10_000);
+    burst(&timer, 10_000);
     poll_all(&mut timer);
     timer.clear();
     poll_all(&mut timer);
@@ -181,7 +197,7 @@ fn a_short_burst_within_a_trim_keeps_no_memory() {
     while timer.held_bytes() + (1 << 20) > full {
         assert!(timer.poll(later, |_| ()).more);
     }
-    burst(&mut timer, 5_500);
+    burst(&timer, 5_500);
     timer.clear();
     for more in 2..6 {
         while timer.poll(Time::ZERO + secs(more), |_| ()).more {}

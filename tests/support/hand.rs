@@ -3,7 +3,7 @@
 //! A front either knows the time (an engine, a remote) or is told it (an event loop's timer, a local one): those that
 //! know it take no notice of `now`. That is all that differs.
 
-use tickwheel::{EventLoopTimer, Key, LocalTimer, Period, Remote, Time, Timer, When};
+use tickwheel::{EventLoopTimer, Key, LocalTimer, Period, Remote, RemoteKey, Time, Timer, When};
 
 /// See the module. Payloads are cloned by periodic timers only.
 pub(crate) trait Hand<T: Clone> {
@@ -52,28 +52,36 @@ impl<T: Clone + Send + 'static> Hand<T> for Timer<T> {
 
 impl<T: Clone + Send + 'static> Hand<T> for Remote<T> {
     fn arm(&mut self, _: Time, when: When, payload: T) -> Option<Key<T>> {
-        self.schedule(when, payload).ok()
+        self.schedule(when, payload).ok().map(Key::from)
     }
 
     fn arm_periodic(&mut self, _: Time, first: When, period: Period, payload: T) -> Option<Key<T>> {
-        self.schedule_periodic(first, period, payload).ok()
+        self.schedule_periodic(first, period, payload)
+            .ok()
+            .map(Key::from)
     }
 
     fn move_to(&mut self, _: Time, key: Key<T>, when: When) -> bool {
-        self.reschedule(key, when).is_moved()
+        its(key).is_some_and(|key| self.reschedule(key, when).is_moved())
     }
 
     fn cancel(&mut self, key: Key<T>) -> Option<T> {
-        Self::cancel(self, key).into_payload()
+        Self::cancel(self, its(key)?).into_payload()
     }
 
     fn deadline(&self, key: Key<T>) -> Option<Time> {
+        let key = its(key)?;
         agreed(Self::deadline(self, key), self.is_pending(key))
     }
 
     fn pending(&self) -> usize {
         Self::pending(self)
     }
+}
+
+/// The key as remotes take it, unless it can be no remote's.
+fn its<T>(key: Key<T>) -> Option<RemoteKey<T>> {
+    RemoteKey::from_raw(key.to_raw())
 }
 
 impl<T: Clone + Send + 'static> Hand<T> for EventLoopTimer<T> {
