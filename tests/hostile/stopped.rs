@@ -7,7 +7,7 @@ use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
-use tickwheel::{Drive, Expired, ManualClock, Timer};
+use tickwheel::{Drive, Expired, ManualClock, Period, Shutdown, StopError, Timer};
 
 static STOPPED: AtomicBool = AtomicBool::new(false);
 static GO_ON: AtomicBool = AtomicBool::new(false);
@@ -92,5 +92,31 @@ fn a_thread_that_stops_beside_a_request_leaves_no_lag() {
         assert_eq!(timer.pending(), 0);
         request_a_turn(&timer);
         assert_eq!(timer.stats().lag, Duration::ZERO, "round {round}");
+    }
+}
+
+/// Its timer may be counted and not armed, or armed and not told of. Once it goes on, a drain does not wait for the timer.
+#[test]
+fn a_thread_that_stops_in_a_periodic_schedule_keeps_no_drain_open() {
+    let mode = Shutdown::Drain {
+        within: Duration::MAX,
+    };
+    for round in 0..stress(100) {
+        let timer = one_shard().build_with(|_: Expired<u64>| ()).unwrap();
+        let (own, accepted) = (timer.clone(), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&accepted);
+        let schedule = move || {
+            let scheduled = own.schedule_periodic(HOUR, Period::fixed_delay(HOUR), 0);
+            count.fetch_add(usize::from(scheduled.is_ok()), Ordering::SeqCst);
+        };
+        let mut rest = Vec::new();
+        stopped_within(schedule, (round * 7 % 101) as usize, || {
+            match timer.shutdown(mode, ms(50)) {
+                Ok(all) => rest = all,
+                Err(error) => assert_eq!(error, StopError::TimedOut { shards: 1 }),
+            }
+        });
+        rest.extend(timer.shutdown(mode, Duration::from_secs(20)).unwrap());
+        assert_eq!(rest.len(), accepted.load(Ordering::SeqCst), "round {round}");
     }
 }
