@@ -3,7 +3,7 @@
 //! The engine's memory is a [`Probe`]: each handle reads it before it counts itself as dropped, and the thread that
 //! frees the engine writes it. A free that is not ordered behind every handle is a read and a write without an order.
 //!
-//! In the last scenarios the engine is a real one with real handles, and the probe is its clock.
+//! In the last scenarios the engine is a real one with real handles or a real future, and the probe is its clock.
 
 use super::harness::{
     Bound, Probe, UNBOUNDED, bounded, explore, explore_as, name_of, spawn, spawn_with,
@@ -11,9 +11,10 @@ use super::harness::{
 use crate::engine::retired::{Retired, RetiredEngines, TimerCount};
 use crate::shard::handle::ThreadState;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::{Builder, Clock, Drive, Expired, Time, Timer};
+use crate::{Builder, Clock, Drive, Expired, Sleep, SleepError, Time, Timer};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Plain;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// What handles need of an engine: its memory, and a thread state for each thread.
@@ -169,31 +170,40 @@ impl Drop for MemoryClock {
     }
 }
 
+/// An engine without workers, whose memory is `memory`.
+fn builder(memory: Arc<(Probe, Plain)>) -> Builder {
+    let builder = Builder::new().shards(1).drive(Drive::Manual);
+    builder.clock(MemoryClock(memory))
+}
+
+/// Lets a scenario use an engine's memory, and looks how often that was freed.
+fn freed_once(scenario: impl FnOnce(Builder)) {
+    let memory = Arc::new((Probe::new(), Plain::new(0)));
+    scenario(builder(Arc::clone(&memory)));
+    // A build frees what was retired before its last handle was dropped. On real threads another scenario may have
+    // taken it over, to free it any moment now.
+    let freed = || memory.1.load(std::sync::atomic::Ordering::Relaxed);
+    let builds = if cfg!(tickwheel_loom) { 1 } else { 100_000 };
+    let _ = (0..builds).any(|_| {
+        let other = builder(Arc::new((Probe::new(), Plain::new(0))));
+        drop(other.build_with(|_: Expired<u64>| ()).unwrap());
+        freed() > 0
+    });
+    assert_eq!(freed(), 1, "times freed");
+}
+
 /// Explores an engine that has no workers and a payload that is told apart by nothing.
 fn explore_engine<F>(scenario: F)
 where
     F: Fn(Timer<Arc<()>>, Arc<()>) + Send + Sync + 'static,
 {
     explore_as(name_of(&scenario), ENGINE, move || {
-        let memory = Arc::new((Probe::new(), Plain::new(0)));
-        let build = |memory| {
-            let builder = Builder::new().shards(1).drive(Drive::Manual);
-            let clock = MemoryClock(memory);
-            let handler = |_: Expired<Arc<()>>| panic!("nothing comes due");
-            builder.clock(clock).build_with(handler).unwrap()
-        };
         let payload = Arc::new(());
-        scenario(build(Arc::clone(&memory)), Arc::clone(&payload));
-        assert_eq!(Arc::strong_count(&payload), 1, "a payload is left");
-        // A build frees what was retired before its last handle was dropped. On real threads another scenario may have
-        // taken it over, to free it any moment now.
-        let freed = || memory.1.load(std::sync::atomic::Ordering::Relaxed);
-        let builds = if cfg!(tickwheel_loom) { 1 } else { 100_000 };
-        let _ = (0..builds).any(|_| {
-            drop(build(Arc::new((Probe::new(), Plain::new(0)))));
-            freed() > 0
+        freed_once(|builder| {
+            let handler = |_: Expired<Arc<()>>| panic!("nothing comes due");
+            scenario(builder.build_with(handler).unwrap(), Arc::clone(&payload));
         });
-        assert_eq!(freed(), 1, "times freed");
+        assert_eq!(Arc::strong_count(&payload), 1, "a payload is left");
     });
 }
 
@@ -243,5 +253,75 @@ fn upgrade_or_drop_an_engine_s_last_timer() {
         ends.store(true, Ordering::Relaxed);
         drop(timer);
         upgrading.join().unwrap();
+    });
+}
+
+/// No part of the model: how often a task was woken.
+#[derive(Default)]
+struct Task(Plain);
+
+impl Task {
+    fn is_woken(&self) -> bool {
+        self.0.load(std::sync::atomic::Ordering::SeqCst) > 0
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+/// Explores a future of an engine beside the engine's last `Timer`; with two tasks that poll it.
+fn explore_future<F>(scenario: F)
+where
+    F: Fn(Timer, Sleep<SleepError>, [Arc<Task>; 2]) + Send + Sync + 'static,
+{
+    explore_as(name_of(&scenario), ENGINE, move || {
+        let tasks = [(); 2].map(|()| Arc::<Task>::default());
+        freed_once(|builder| {
+            let timer: Timer = builder.build().unwrap();
+            let sleep = timer.sleep(SOON);
+            scenario(timer, sleep, tasks.clone());
+        });
+        let kept = tasks.each_ref().map(Arc::strong_count);
+        assert_eq!(kept, [1, 1], "a waker is left");
+    });
+}
+
+fn poll(sleep: &mut Sleep<SleepError>, task: &Arc<Task>) -> Poll<Result<(), SleepError>> {
+    let waker = Waker::from(Arc::clone(task));
+    sleep.poll_sleep(&mut Context::from_waker(&waker))
+}
+
+/// A future arms a timer, another task's waker takes the first one's place, and it is dropped, while the last `Timer`
+/// goes.
+#[test]
+fn arm_a_future_twice_and_drop_it_or_the_timer() {
+    explore_future(|timer, mut sleep, tasks| {
+        let polling = spawn(move || {
+            for task in &tasks {
+                let polled = poll(&mut sleep, task);
+                assert!(polled != Poll::Ready(Ok(())), "nothing comes due");
+            }
+        });
+        drop(timer);
+        polling.join().unwrap();
+    });
+}
+
+/// A future that waits finds out that its engine has ended: the poll says so, or the waker of the poll is called.
+#[test]
+fn arm_a_future_again_or_drop_the_timer() {
+    explore_future(|timer, mut sleep, tasks| {
+        assert!(poll(&mut sleep, &tasks[0]).is_pending());
+        let polling = spawn(move || {
+            let polled = poll(&mut sleep, &tasks[1]);
+            (sleep, tasks, polled.is_pending())
+        });
+        drop(timer);
+        let (mut sleep, tasks, is_pending) = polling.join().unwrap();
+        assert!(!is_pending || tasks[1].is_woken(), "it waits for ever");
+        assert!(matches!(poll(&mut sleep, &tasks[1]), Poll::Ready(Err(_))));
     });
 }
