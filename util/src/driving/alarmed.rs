@@ -1,6 +1,4 @@
 //! [`Alarmed`]: a shard, and what wakes for its next turn.
-//!
-//! The models of the main crate build this file and `by_alarm` as their own.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

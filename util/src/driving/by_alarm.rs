@@ -2,13 +2,9 @@
 
 use super::alarmed::{Alarm, Alarmed};
 use super::quietly;
-#[cfg(tickwheel_loom)]
-use crate::sync::lock::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
-#[cfg(not(tickwheel_loom))]
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use tickwheel::{Timer, TimerTask, TurnError};
 
@@ -144,7 +140,7 @@ impl<A: Alarm> Drop for TurnedByAlarm<A> {
     }
 }
 
-#[cfg(all(test, not(tickwheel_loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::by_hand::{
         ByHand, Wakes, engine, go_off, has_gone_off, moody, set_moods, take_set,
