@@ -71,7 +71,7 @@ fn moved_earlier_or_fire() {
             Decided::Fired(10) => assert_ne!(moved, Move::Gone, "by its deadline"),
             other => panic!("{other:?}, because somebody moves it"),
         }
-        assert_eq!(world.arrive(timer, moved, 10), None, "it has ended");
+        assert_eq!(world.arrive(timer, moved), None, "it has ended");
     });
 }
 
@@ -82,7 +82,7 @@ fn moved_earlier_or_looked_at() {
         let mover = world.mover(1, timer, 10);
         let decided = world.due(timer, timer.mark, 5);
         assert!(!decided.fired());
-        let moves = [(mover.join().unwrap(), 10)];
+        let moves = [mover.join().unwrap()];
         assert_eq!(
             world.fire_the_rest(timer, decided.inserted(), moves),
             Some(10)
@@ -96,7 +96,7 @@ fn pulled_in_twice_or_arrived() {
     explore_timer(bounded(4, 3), BARE, 30, |world, timer| {
         let first = world.move_to(0, timer, 20);
         let second = world.mover(1, timer, 10);
-        let inserted = world.arrive(timer, first, 20);
+        let inserted = world.arrive(timer, first);
         assert!(
             matches!(inserted, Some((10 | 20, _))),
             "inserted at {inserted:?}"
@@ -105,7 +105,7 @@ fn pulled_in_twice_or_arrived() {
             !world.due(timer, timer.mark, 30).fired(),
             "the first entry is a zombie now"
         );
-        let moves = [(second.join().unwrap(), 10)];
+        let moves = [second.join().unwrap()];
         assert_eq!(world.fire_the_rest(timer, inserted, moves), Some(10));
     });
 }
@@ -117,7 +117,7 @@ fn pulled_in_or_pushed_out_again() {
     explore_timer(bounded(4, 3), BARE, 30, |world, timer| {
         let pulling = world.mover(1, timer, 10);
         let pushed = world.move_to(0, timer, 20);
-        let inserted = world.arrive(timer, pushed, 20);
+        let inserted = world.arrive(timer, pushed);
         let Some((tick @ (10 | 20), mark)) = inserted else {
             panic!("inserted as {inserted:?}")
         };
@@ -181,8 +181,7 @@ fn move_or_move_or_fire() {
             assert_eq!(moved, [Move::Gone, Move::Gone], "fired though it was moved");
         } else {
             // The second mover moves backwards if the first one has overtaken it.
-            let moves = moved.map(|moved| (moved, 20));
-            let fired = world.fire_the_rest(timer, decided.inserted(), moves);
+            let fired = world.fire_the_rest(timer, decided.inserted(), moved);
             assert!(matches!(fired, Some(20 | 30)), "ended as {fired:?}");
         }
     });
@@ -195,7 +194,7 @@ fn earlier_or_later_or_fire() {
         let movers = [(1, 5), (2, 30)].map(|(thread, to)| world.mover(thread, timer, to));
         let decided = world.due(timer, timer.mark, 10);
         let [earlier, later] = movers.map(|mover| mover.join().unwrap());
-        let rest = world.fire_the_rest(timer, decided.inserted(), [(earlier, 5), (later, 30)]);
+        let rest = world.fire_the_rest(timer, decided.inserted(), [earlier, later]);
         assert!(
             decided.fired() ^ rest.is_some(),
             "fires exactly once: {decided:?}, {rest:?}"
@@ -235,7 +234,7 @@ fn reset_or_fire() {
                 Err(taken) => assert_eq!(taken.is_none(), decided.fired(), "one of them wakes"),
                 Ok(moved) => {
                     if !decided.fired() {
-                        let fired = world.fire_the_rest(timer, decided.inserted(), [(moved, to)]);
+                        let fired = world.fire_the_rest(timer, decided.inserted(), [moved]);
                         assert_eq!(fired, Some(to));
                     }
                     world.release(0, timer);

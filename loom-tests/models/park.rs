@@ -51,7 +51,7 @@ impl Shard {
         let (tick, published) = &self.inbox[message];
         // ORDERING: Release, as the inbox publishes. It must not be this that saves the handshake.
         published.store(true, Ordering::Release);
-        self.wake(self.wake_state.notify(*tick).wake);
+        self.wake(self.wake_state.notify(*tick, || ()).wake);
     }
 
     /// Starts a thread that pushes a message.
@@ -70,7 +70,7 @@ impl Shard {
 
     /// Drains: the earliest tick among the messages that are seen.
     fn drain(&self) -> u64 {
-        self.wake_state.begin_drain();
+        self.wake_state.begin_drain(|| ());
         self.peek()
     }
 
@@ -165,7 +165,7 @@ fn push_or_drain(is_light: bool) {
     shard.push(0);
     let pushing = shard.pusher(1);
     // The first message is taken and done with: only the second one can end the sleep.
-    shard.wake_state.begin_drain();
+    shard.wake_state.begin_drain(|| ());
     // ORDERING: Acquire, as the reader of the inbox.
     let seen = shard.inbox[1].1.load(Ordering::Acquire);
     let asleep = shard.sleep(if seen { 7 } else { FAR }.min(shard.wake_state.inbox_due()));
@@ -174,39 +174,6 @@ fn push_or_drain(is_light: bool) {
         Some(until) if until > 7 => assert_eq!(shard.bell.rings(), 1, "slept through"),
         Some(until) => assert_eq!(until, 7),
         None => assert!(shard.wake_state.inbox_due() <= 7),
-    }
-}
-
-/// A drain that takes a part of the messages at a time, while a producer pushes another one. What it finds when it goes on
-/// it need not be told of.
-#[test]
-fn push_or_drain_in_two_pieces() {
-    explore(bounded_when_quick(3), || push_or_drain_by_pieces(false));
-}
-
-/// The same where the producer's fence is the owner's `membarrier`.
-#[test]
-fn light_push_or_drain_in_two_pieces() {
-    explore(bounded(4, 3), || push_or_drain_by_pieces(true));
-}
-
-fn push_or_drain_by_pieces(is_light: bool) {
-    fence_for_all(is_light);
-    let shard = Shard::new(&[5, 7, 8]);
-    shard.push(0);
-    shard.push(1);
-    let pushing = shard.pusher(2);
-    // The first piece takes the first message, the second one what else there is.
-    shard.wake_state.begin_drain();
-    shard.wake_state.resume_drain();
-    // ORDERING: Acquire, as the reader of the inbox.
-    let seen = shard.inbox[2].1.load(Ordering::Acquire);
-    let asleep = shard.sleep(if seen { 8 } else { FAR }.min(shard.wake_state.inbox_due()));
-    pushing.join().unwrap();
-    match asleep {
-        Some(until) if until > 8 => assert_eq!(shard.bell.rings(), 1, "slept through"),
-        Some(until) => assert_eq!(until, 8),
-        None => assert!(shard.wake_state.inbox_due() <= 8),
     }
 }
 
@@ -278,7 +245,7 @@ fn a_call_for_the_last_sleep_is_not_relied_on() {
             (shard.wake_state.is_asleep(), shard.push(1))
         });
         let asleep = shard.wake_state.begin_sleep(FAR);
-        let _ = shard.wake_state.notify(4);
+        let _ = shard.wake_state.notify(4, || ());
         let (found_asleep, ()) = pushing.join().unwrap();
         assert!(
             !asleep || !found_asleep || shard.bell.rings() == 2,
@@ -330,12 +297,12 @@ fn one_tick_decides() {
             assert!(state.begin_sleep(FAR));
             // The second time the inbox's word is low, and its producer has stopped before its call.
             for again in [false, true] {
-                let needed = state.notify(tick).wake != Wake::NotNeeded;
+                let needed = state.notify(tick, || ()).wake != Wake::NotNeeded;
                 assert_eq!(needed, wakes, "{tick}, again: {again}");
             }
             assert_eq!(state.inbox_due(), tick, "what the next turn begins with");
             // Of two messages the earlier one counts, by a tick.
-            let _ = state.notify(tick - 1);
+            let _ = state.notify(tick - 1, || ());
             assert_eq!(state.inbox_due(), tick - 1);
             let _ = state.end_sleep();
             // The owner falls asleep unless something is due before its tick.
@@ -363,7 +330,7 @@ fn stop_or_sleep() {
         let mut asleep = false;
         for _ in 0..3 {
             if shard.wake_state.inbox_due() == 0 {
-                shard.wake_state.begin_drain();
+                shard.wake_state.begin_drain(|| ());
             }
             if stopped() {
                 break;
@@ -424,7 +391,7 @@ fn two_requests_or_drain() {
                 shard.wake(shard.wake_state.request_turn());
             })
         });
-        shard.wake_state.begin_drain();
+        shard.wake_state.begin_drain(|| ());
         // ORDERING: Relaxed: as where they are written.
         let seen = states.each_ref().map(|it| it.load(Ordering::Relaxed));
         requesting

@@ -77,7 +77,7 @@ impl Shard {
     fn push(&self, message: usize) {
         // ORDERING: Release, as the inbox publishes.
         self.published[message].store(true, Ordering::Release);
-        if let Wake::Needed(call) = self.wake_state.notify(TICKS[message]).wake {
+        if let Wake::Needed(call) = self.wake_state.notify(TICKS[message], || ()).wake {
             self.waker.wake(|| ());
             self.wake_state.called(call);
         }
@@ -91,7 +91,7 @@ impl Shard {
     /// Drains, and sleeps until there is more, as often as needed.
     fn run_until_all_is_seen(&self, parker: &mut Parker) {
         for _ in 0..8 {
-            self.wake_state.begin_drain();
+            self.wake_state.begin_drain(|| ());
             for message in 0..2 {
                 // ORDERING: Acquire, as the reader of the inbox; SeqCst as above.
                 if self.published[message].load(Ordering::Acquire) {

@@ -88,14 +88,9 @@ impl Owner {
     }
 
     /// Starts threads that move the timer, each to its tick.
-    fn movers<const N: usize>(&self, to: [u64; N]) -> [(u64, JoinHandle<Move>); N] {
+    fn movers<const N: usize>(&self, to: [u64; N]) -> [JoinHandle<Move>; N] {
         let mut threads = 1..;
-        to.map(|to| {
-            (
-                to,
-                self.world.mover(threads.next().unwrap(), self.timer, to),
-            )
-        })
+        to.map(|to| self.world.mover(threads.next().unwrap(), self.timer, to))
     }
 
     /// Starts a thread after whose step no call for the present deadline may begin.
@@ -115,18 +110,17 @@ impl Owner {
     }
 
     /// Waits for movers, whose messages arrive.
-    fn join<const N: usize>(&mut self, movers: [(u64, JoinHandle<Move>); N]) {
-        for (to, mover) in movers {
+    fn join<const N: usize>(&mut self, movers: [JoinHandle<Move>; N]) {
+        for mover in movers {
             let moved = mover.join().unwrap();
             assert_ne!(moved, Move::Gone, "nobody ends the timer");
-            self.arrived(to, moved);
+            self.arrived(moved);
         }
     }
 
     /// A move's message has arrived.
-    fn arrived(&mut self, deadline: u64, moved: Move) {
-        self.entries
-            .extend(self.world.arrive(self.timer, moved, deadline));
+    fn arrived(&mut self, moved: Move) {
+        self.entries.extend(self.world.arrive(self.timer, moved));
     }
 
     fn due(&self, mark: u32, now: u64) -> Fate<Fired<Payload>> {
@@ -283,7 +277,7 @@ fn no_call_begins_at_the_old_deadline_after_a_move() {
         let mover = owner.rules_out_calls(|world, timer| world.move_to(1, timer, SECOND));
         owner.run_to(FIRST);
         owner.over = None;
-        owner.arrived(SECOND, mover.join().unwrap());
+        owner.arrived(mover.join().unwrap());
         owner.run_to(SECOND);
         assert_eq!(owner.calls.last(), Some(&SECOND));
         owner.assert_in_time();
@@ -344,11 +338,11 @@ fn moved_twice_or_call() {
     explore_owner(bounded(4, 2), |_, owner| {
         let timer = owner.timer;
         let mover = spawn_with(&owner.world, move |world| {
-            [13, 17].map(|to| (to, world.move_to(1, timer, to)))
+            [13, 17].map(|to| world.move_to(1, timer, to))
         });
         owner.run_to(FIRST);
-        for (to, moved) in mover.join().unwrap() {
-            owner.arrived(to, moved);
+        for moved in mover.join().unwrap() {
+            owner.arrived(moved);
         }
         owner.run_through(FIRST..=18);
         assert!(matches!(*owner.calls, [17] | [10, 17]), "{:?}", owner.calls);
@@ -384,7 +378,7 @@ fn cancel_or_move_or_call() {
             Some(1),
             "nobody else ends the timer"
         );
-        owner.arrived(15, mover.join().unwrap());
+        owner.arrived(mover.join().unwrap());
         owner.assert_ended(1);
     });
 }
@@ -441,7 +435,7 @@ fn move_or_a_clone_that_panics() {
         let mover = world.mover(1, timer, BETWEEN);
         let decided = world.due(timer, timer.mark, FIRST);
         let moved = mover.join().unwrap();
-        let told = world.arrive(timer, moved, BETWEEN).is_some();
+        let told = world.arrive(timer, moved).is_some();
         let Decided::Again(tick, _) = decided else {
             panic!("it goes on: {decided:?}");
         };

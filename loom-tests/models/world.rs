@@ -167,11 +167,11 @@ impl World {
     }
 
     /// The message of a move reaches the owner: what it inserts for it.
-    pub(super) fn arrive(&self, timer: Armed, moved: Move, tick: u64) -> Option<(u64, u32)> {
+    pub(super) fn arrive(&self, timer: Armed, moved: Move) -> Option<(u64, u32)> {
         let Move::Earlier { mark } = moved else {
             return None;
         };
-        self.table.arrive(timer.index, mark, tick)
+        self.table.arrive(timer.index, mark)
     }
 
     /// Everybody is done: lets the messages of `moves` arrive and the owner decide about all that is inserted then, in
@@ -180,11 +180,11 @@ impl World {
         &self,
         timer: Armed,
         inserted: Option<(u64, u32)>,
-        moves: [(Move, u64); N],
+        moves: [Move; N],
     ) -> Option<u64> {
         let arrived = moves
             .into_iter()
-            .filter_map(|(moved, to)| self.arrive(timer, moved, to));
+            .filter_map(|moved| self.arrive(timer, moved));
         let mut entries: Vec<_> = inserted.into_iter().chain(arrived).collect();
         let mut fired = None;
         while !entries.is_empty() {

@@ -297,7 +297,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     }
 
     /// Returns the bytes that nodes and wheel hold, as of the last poll. What other threads have sent since then is
-    /// not in it: 16 bytes for each message that [`ShardStats::inbox`] counts.
+    /// not in it: 8 bytes for each message that [`ShardStats::inbox`] counts.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         usize::try_from(self.shard.handle.held_bytes()).unwrap_or(usize::MAX)

@@ -12,14 +12,16 @@ use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::bounded;
 use std::ptr;
 
-/// What one drain takes, and what waits to be retired, so that the blocks serve until the next. Two under loom.
-const PLACES: usize = bounded(40, 2);
+/// The blocks of one drain, and a few that wait to be retired, so that they serve until the next. Two under loom.
+const PLACES: usize = bounded(136, 2);
 
 /// See the module.
 pub(crate) struct Pool {
     /// Where the next block may find a place; those before it may hold one.
     top: AtomicUsize,
     places: [AtomicPtr<InboxBlock>; PLACES],
+    /// Blocks that the epoch has and will give up.
+    expected: AtomicUsize,
 }
 
 impl Pool {
@@ -27,7 +29,24 @@ impl Pool {
         Self {
             top: AtomicUsize::new(0),
             places: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            expected: AtomicUsize::new(0),
         }
+    }
+
+    /// Notes a block that is handed to the epoch.
+    pub(super) fn expect(&self) {
+        // ORDERING: Relaxed, also in the next two: a rough count.
+        self.expected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes a block that the epoch has given up.
+    pub(super) fn arrive(&self) {
+        self.expected.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether the epoch still has blocks.
+    pub(super) fn is_expecting(&self) -> bool {
+        self.expected.load(Ordering::Relaxed) > 0
     }
 
     /// Returns a block that was put, as it was then.

@@ -14,12 +14,19 @@ use super::block::InboxBlock;
 use super::pool::Pool;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::bounded;
-use crate::sync::epoch::{self, Guard};
+use crate::sync::epoch::{self, Epoch, Guard};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Blocks in the stack from which on the system has their pages back; and the most that are retired at a time.
-const MANY: usize = 48;
+/// Blocks in the stack from which on the system has their pages back. One drain of as many messages as may lie unread
+/// leaves 128.
+const MANY: usize = 160;
+
+/// The most blocks that are retired at a time: fewer than a bag of the epoch's holds.
+const MOST_RETIRED: usize = 48;
+
+/// Blocks in the stack from which on a producer retires them: each time takes the epoch a bag, which it allocates.
+const RETIRED_TOGETHER: usize = bounded(32, 1);
 
 /// See the module.
 pub(super) struct AtRest {
@@ -27,16 +34,17 @@ pub(super) struct AtRest {
     read: AtomicPtr<InboxBlock>,
     /// About how many lie in it.
     len: AtomicUsize,
+    epoch: Epoch,
     /// Shared with what the epoch has yet to do.
     pool: Arc<Pool>,
 }
 
 impl AtRest {
     pub(super) fn new() -> Self {
-        let (read, len) = (AtomicPtr::new(ptr::null_mut()), AtomicUsize::new(0));
         Self {
-            read,
-            len,
+            read: AtomicPtr::new(ptr::null_mut()),
+            len: AtomicUsize::new(0),
+            epoch: Epoch::new(),
             pool: Arc::new(Pool::new()),
         }
     }
@@ -45,9 +53,8 @@ impl AtRest {
     ///
     /// # Safety
     ///
-    /// The block must have been made by `Block::new`; neither head nor tail of the queue leads to it (links do not
-    /// matter: only the reader follows one); its thread has written its last slot, and the reader has read it; it
-    /// is not put twice.
+    /// The block must have been made by `Block::new`; its thread has written its last slot and left it, and the reader
+    /// has read it and follows no link to it; it is not put twice.
     pub(super) unsafe fn put(&self, block: NonNull<InboxBlock>) {
         // SAFETY: the caller's promise; the block is not retired yet.
         let put = unsafe { block.as_ref() };
@@ -72,34 +79,42 @@ impl AtRest {
         }
     }
 
-    /// Returns a block that serves again, if one is wanted and there is one. Retires what has been put, if that is
-    /// enough.
-    pub(super) fn take(&self, guard: &Guard, is_wanted: bool) -> Option<Box<InboxBlock>> {
-        let rested = if is_wanted { self.pool.take() } else { None };
-        // Each time takes the epoch a bag, which it allocates: so several blocks together, but under loom.
+    /// Returns a block that serves again, renewed, if one is wanted and there is one. Retires what has been put, if that
+    /// is enough.
+    pub(super) fn take(&self, is_wanted: bool) -> Option<Box<InboxBlock>> {
+        let take = || if is_wanted { self.pool.take() } else { None };
+        let mut rested = take();
         // ORDERING: Relaxed: a rough count.
-        let retires = self.len.load(Ordering::Relaxed) >= bounded(8, 1);
-        if !retires && (rested.is_some() || !is_wanted) || !epoch::has_memory() {
-            return rested;
+        let retires = self.len.load(Ordering::Relaxed) >= RETIRED_TOGETHER;
+        let waits = is_wanted && rested.is_none() && self.pool.is_expecting();
+        if retires || waits {
+            if let Some(pin) = self.epoch.pin() {
+                if retires {
+                    self.retire(pin.guard());
+                }
+                pin.guard().flush();
+            }
+            rested = rested.or_else(take);
         }
-        if retires {
-            self.retire(guard);
-        }
-        guard.flush();
-        rested.or_else(|| if is_wanted { self.pool.take() } else { None })
+        let mut block = rested?;
+        self.epoch.serves_again(&*block);
+        block.renew();
+        Some(block)
     }
 
     /// Hands what has been put to the epoch.
     fn retire(&self, guard: &Guard) {
-        for _ in 0..MANY {
+        for _ in 0..MOST_RETIRED {
             let Some(block) = self.pop(guard) else { break };
             let pool = Arc::clone(&self.pool);
+            pool.expect();
             let heir = move |block: Box<InboxBlock>| {
-                // What is not kept is freed here.
+                pool.arrive();
+                // A block that is not kept is freed here.
                 _ = block.serves_again().then(|| pool.put(block));
             };
-            // SAFETY: blocks are boxes; producers that loaded the queue's tail while it led here are pinned, and so are
-            // those that look at the block as the stack's top; the pop has given it to the caller alone.
+            // SAFETY: blocks are boxes; producers that look at the block as the stack's top are pinned; the pop has given
+            // it to the caller alone.
             unsafe { epoch::retire(guard, block.as_ptr(), heir) };
         }
     }

@@ -6,7 +6,7 @@
 
 use super::magazine::ThreadCache;
 use super::table::Table;
-use crate::state::{Arrival, Moved};
+use crate::state::Moved;
 
 /// The result of a move.
 #[must_use]
@@ -58,15 +58,15 @@ impl<T> Table<T> {
         }
     }
 
-    /// Decides, as the owner, what to insert for an entry that has just arrived with `mark` for `tick`: its tick and
+    /// Decides, as the owner, what to insert for an entry that has just arrived with `mark`: the timer's deadline, and a
     /// mark.
+    ///
+    /// The deadline may be another one already than when the message was sent: a later one, or that of a move whose
+    /// message is under way, or of the node's next timer; then the entry is dead.
     #[inline]
-    pub(crate) fn arrive(&self, index: u32, mark: u32, tick: u64) -> Option<(u64, u32)> {
+    pub(crate) fn arrive(&self, index: u32, mark: u32) -> Option<(u64, u32)> {
         let node = self.nodes.get(index)?;
-        match node.state.arrive(mark) {
-            Arrival::Current => Some((tick, mark)),
-            Arrival::Pulled { mark } => Some((node.deadline.load().tick(), mark)),
-            Arrival::Dead => None,
-        }
+        let mark = node.state.arrive(mark)?;
+        Some((node.deadline.load().tick(), mark))
     }
 }

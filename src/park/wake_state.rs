@@ -90,11 +90,12 @@ impl WakeState {
         }
     }
 
-    /// Notifies the owner, as a producer that has published a message for `tick`. Any thread, wait-free but for the
-    /// lowering of the word.
+    /// Notifies the owner, as a producer that has published a message for `tick`; `list` lists its writer, if that is
+    /// not listed. Any thread, wait-free but for the listing and the lowering of the word.
     #[inline]
-    pub(crate) fn notify(&self, tick: u64) -> Announced {
+    pub(crate) fn notify(&self, tick: u64, list: impl FnOnce()) -> Announced {
         let closed = self.fence_after_push() & CLOSED != 0;
+        list();
         // ORDERING: Relaxed, both: ordered by the fence.
         let can_wait = tick >= self.words.inbox_due.load(Ordering::Relaxed);
         if can_wait && tick.saturating_add(1) >= self.words.wake_at.load(Ordering::Relaxed) {
@@ -169,7 +170,7 @@ impl WakeState {
 
     /// Makes the owner take a turn now. Any thread.
     pub(crate) fn request_turn(&self) -> Wake {
-        self.notify(0).wake
+        self.notify(0, || ()).wake
     }
 
     /// Lowers `inbox_due` to `tick`; false if it was that low already.
@@ -204,20 +205,11 @@ impl WakeState {
         self.words.inbox_due.load(Ordering::Relaxed)
     }
 
-    /// Goes on, as the owner, with a drain that took only a part of the messages. While no producer has lowered the word
-    /// since the drain began, it has nothing to announce to anyone: what was pushed before is in the inbox, and who has
-    /// pushed since and has not looked yet finds a word that he must lower.
-    #[inline]
-    pub(crate) fn resume_drain(&self) {
-        if self.inbox_due() != NOTHING {
-            self.begin_drain();
-        }
-    }
-
     /// Begins a drain, as the owner: every message pushed before this call, and not drained yet, will be seen by the
-    /// drain that follows; who pushes another one lowers the word anew.
+    /// drain that follows; a producer that pushes another one lowers the word anew. `collect` takes the writers that are
+    /// listed, between the reset of the words and the fence.
     #[inline]
-    pub(crate) fn begin_drain(&self) {
+    pub(crate) fn begin_drain<N>(&self, collect: impl FnOnce() -> N) -> N {
         // ORDERING: Relaxed: a request that is missed here is found by the next drain.
         if self.words.requested.load(Ordering::Relaxed) {
             // ORDERING: Acquire pairs with `set_requested`. [P8]
@@ -225,12 +217,15 @@ impl WakeState {
         }
         // ORDERING: Acquire pairs with `lower`. [P8]
         self.words.inbox_due.swap(NOTHING, Ordering::Acquire);
+        let collected = collect();
         // ORDERING: Relaxed: the owner's own word.
         if self.words.mode.load(Ordering::Relaxed) & FULL == 0 {
-            return fence::heavy();
+            fence::heavy();
+        } else {
+            // ORDERING: SeqCst fence, pairs with the one in `fence_after_push`. [F1]
+            fence(Ordering::SeqCst);
         }
-        // ORDERING: SeqCst fence, pairs with the one in `fence_after_push`. [F1]
-        fence(Ordering::SeqCst);
+        collected
     }
 
     /// Closes the shard, as the owner: a producer that finds it open from now on has armed its timer where the caller

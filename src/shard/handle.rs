@@ -283,6 +283,13 @@ impl<T> ShardHandle<T> {
             .wrapping_sub(dropped)
     }
 
+    /// Has the next drain read the messages of one of the shard's thread states, if it would not.
+    #[inline(always)]
+    pub(super) fn list(&self, thread: &ThreadState) {
+        // SAFETY: thread states stay where they are as long as the shard, which the reader's owner keeps.
+        unsafe { self.inbox.list(&thread.writer) };
+    }
+
     /// Returns the bytes held by nodes, magazines and, as of the last turn, the wheel and the owner's own timers.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.table.held_bytes() as u64 + self.counters.owner_bytes.get()

@@ -311,13 +311,6 @@ impl<T, O: Own> Owner<T, O> {
         if inbox_due > now && !self.draining {
             return;
         }
-        // Also when this goes on with a drain that ran out of budget: what lowered the word meanwhile is seen by
-        // this one or by the next, and a word that stayed low would ask for one more turn.
-        if self.draining {
-            self.handle.wake_state.resume_drain();
-        } else {
-            self.handle.wake_state.begin_drain();
-        }
         let Self {
             handle,
             own,
@@ -325,12 +318,13 @@ impl<T, O: Own> Owner<T, O> {
             turns,
             ..
         } = self;
+        let news = handle.wake_state.begin_drain(|| reader.collect());
         let (mut dead, mut inserted, mut earliest) = (0, 0, u64::MAX);
         let shard = handle.of_owner();
         let timers = AllTimers { shard, own };
-        let drained = reader.drain(limit, |message| {
-            let (index, mark) = unpack(message.word);
-            match handle.table.arrive(index, mark, message.tick) {
+        let drained = reader.read(news, limit, |word| {
+            let (index, mark) = unpack(word);
+            match handle.table.arrive(index, mark) {
                 Some((deadline, mark)) => {
                     inserted += 1;
                     earliest = earliest.min(deadline);

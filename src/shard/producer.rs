@@ -6,7 +6,6 @@
 use super::handle::{ShardHandle, ThreadState};
 use super::word::pack;
 use crate::contain;
-use crate::inbox::Message;
 use crate::node::fired::Fired;
 use crate::node::moves::Move;
 #[cfg(any(feature = "futures", test))]
@@ -15,7 +14,6 @@ use crate::node::offer::{Offer, Refusal};
 use crate::node::table::Armed;
 use crate::park::Announced;
 use crate::state::Phase;
-use crate::sync::bounded;
 use crate::sync::segments::MAX_SLOTS;
 use crate::time::Repeat;
 use crate::turn::{Fate, TimerStore};
@@ -25,13 +23,6 @@ use std::alloc::{Layout, handle_alloc_error};
 
 /// A thread looks at the zombie bound every so many of its cancels.
 const CANCELS_PER_LOOK: u64 = 4096;
-
-/// Unread messages after which a producer wakes the owner, for any deadlines.
-///
-/// The inbox holds entries back: what is cancelled while it lies here never reaches the wheel, so the owner
-/// should come late, and each node that it looks at is a cache line which the producer's next cancel wants back.
-/// But 1 MiB of messages is as much as should lie around.
-const MOST_UNREAD: u64 = bounded(64 * 1024, 4);
 
 /// Ends the process, because there is no memory for a thread's part of a shard.
 #[cold]
@@ -370,9 +361,17 @@ impl<T> Producer<'_, T> {
         if self.shard.wake_state.is_closed() {
             return Err(ScheduleErrorKind::Stopped);
         }
-        self.shard
+        let Self { shard, thread } = self;
+        if shard.inbox.is_long() {
+            shard.request_turn();
+        }
+        // The waker of a loop is user code, which may have scheduled and prepared the thread state.
+        if thread.writer.is_ready() {
+            return Ok(());
+        }
+        shard
             .inbox
-            .prepare(&self.thread.writer)
+            .prepare(&thread.writer)
             .ok_or(ScheduleErrorKind::OutOfMemory)
     }
 
@@ -382,18 +381,11 @@ impl<T> Producer<'_, T> {
     /// [`Inbox::prepare`](crate::inbox::Inbox::prepare).
     #[inline(always)] // of every schedule
     fn send(self, deadline: u64, index: u32, mark: u32) -> bool {
-        let message = Message {
-            tick: deadline,
-            word: pack(index, mark),
-        };
-        if let Some(block) = self.thread.writer.write(message) {
-            let unread = self.shard.inbox.hand_over(&self.thread.writer, block);
-            if unread >= MOST_UNREAD {
-                self.shard.request_turn();
-            }
-        }
-        let Announced { wake, closed } = self.shard.wake_state.notify(deadline);
-        self.shard.wake(wake);
+        let Self { shard, thread } = self;
+        thread.writer.write(pack(index, mark));
+        let list = || shard.list(thread);
+        let Announced { wake, closed } = shard.wake_state.notify(deadline, list);
+        shard.wake(wake);
         !closed
     }
 
@@ -497,7 +489,7 @@ mod tests {
             if counted.fetch_add(1, Ordering::SeqCst) == 0 {
                 let shard = inside.get().and_then(Weak::upgrade).unwrap();
                 assert!(shard.wake_state.end_sleep());
-                shard.wake_state.begin_drain();
+                shard.wake_state.begin_drain(|| ());
                 assert!(shard.wake_state.begin_sleep(50));
             }
             true

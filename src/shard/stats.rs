@@ -74,8 +74,8 @@ pub struct ShardStats {
     /// Entries in the wheel after the last turn, zombies included.
     pub entries: u64,
     /// Bytes held by nodes that have served (less what went back to the system after a burst), by the magazines in
-    /// which free ones are noted, by a loop's own nodes, and by the wheel. Not by the inbox: while the owner is blocked, messages pile up
-    /// there, 16 bytes for each that `inbox` counts.
+    /// which free ones are noted, by a loop's own nodes, and by the wheel. Not by the inbox: while the owner is blocked,
+    /// messages pile up there, 8 bytes for each that `inbox` counts.
     pub held_bytes: u64,
     /// Entries in the wheel beyond the pending timers: zombies that lie there now (a lower bound while
     /// pending timers lie in the inbox).
@@ -171,7 +171,7 @@ mod tests {
         let _ = offer(7, |it| handle.producer(0).schedule(5, it, false)).unwrap();
         assert_eq!(owner.turn(5, &Budget::new(), |_| ()).fired, 1);
         assert!(owner.begin_sleep(u64::MAX));
-        let _ = handle.wake_state.notify(5);
+        let _ = handle.wake_state.notify(5, || ());
         assert_eq!(lag(), Duration::ZERO);
         // The next one is announced by the word that is low already.
         let _ = offer(7, |it| handle.producer(0).schedule(6, it, false)).unwrap();

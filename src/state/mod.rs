@@ -18,4 +18,4 @@ pub(crate) use pure::{CLAIMED, MOVED, MOVERS, READING_PAYLOAD};
 pub(crate) use pure::{Phase, State};
 pub(crate) use seed::generation_seed;
 #[cfg(feature = "threads")]
-pub(crate) use word::{Arrival, Confirmed, Ending, Finished, Moved, StateWord};
+pub(crate) use word::{Confirmed, Ending, Finished, Moved, StateWord};

@@ -34,18 +34,6 @@ pub(crate) enum Moved {
     Ended { recycle: bool },
 }
 
-/// The owner's answer to an entry that has just arrived.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// The entry is the timer's: insert it as it is.
-    Current,
-    /// The deadline was pulled in: insert an entry with this mark and the node's deadline instead.
-    Pulled { mark: u32 },
-    /// The timer has ended, or another entry has taken over.
-    Dead,
-}
-
 /// The state of a periodic timer after its owner's call.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -257,16 +245,17 @@ impl StateWord {
         State(self.0.fetch_sub(MOVER, Ordering::AcqRel) - MOVER).is_free()
     }
 
-    /// Decides, as the owner, about an entry with this mark, which has just arrived.
+    /// Decides, as the owner, about an entry with this mark, which has just arrived: the mark to insert it with; `None` if
+    /// the timer has ended, or another entry has taken over.
     #[inline]
-    pub(crate) fn arrive(&self, mark: u32) -> Arrival {
+    pub(crate) fn arrive(&self, mark: u32) -> Option<u32> {
         // ORDERING: Relaxed: a hint as in `is_live`; and the message that brought the entry orders the state that its
         // sender has left.
         let seen = State(self.0.load(Ordering::Relaxed));
         if !seen.is_current(mark) {
-            Arrival::Dead
+            None
         } else if !seen.has(PULLED) {
-            Arrival::Current
+            Some(mark)
         } else {
             self.take_over(mark)
         }
@@ -277,17 +266,17 @@ impl StateWord {
     /// Any message of that timer will do, since the deadline is read from the node. `MOVED` stays: until the owner
     /// has acknowledged the moves no entry of any tick makes the timer fire.
     #[cold]
-    fn take_over(&self, mark: u32) -> Arrival {
+    fn take_over(&self, mark: u32) -> Option<u32> {
         let mut seen = self.load();
         loop {
             if !seen.is_current(mark) {
-                return Arrival::Dead;
+                return None;
             }
             if !seen.has(PULLED) {
-                return Arrival::Current;
+                return Some(mark);
             }
             match self.step(seen, seen.with_new_mark()) {
-                Ok(now) => return Arrival::Pulled { mark: now.mark() },
+                Ok(now) => return Some(now.mark()),
                 Err(now) => seen = now,
             }
         }

@@ -1,15 +1,21 @@
 //! Epoch-based reclamation as the inbox uses it: pin, and retire a block.
 //!
-//! Each inbox has a domain of its own. Each thread that writes to it has a *participant*, beside its writer. The
-//! collector that `crossbeam-epoch` shares between all its users will not do: a guard of any of them keeps our blocks
-//! from being reused, and their deferred functions would run, and panic, inside our calls. One for all engines of the
-//! process will not do either: a thread that is pinned when the process forks stays pinned in the child.
+//! Each inbox has a domain of its own. The collector that `crossbeam-epoch` shares between all its users will not do: a
+//! guard of any of them keeps our blocks from being reused, and their deferred functions would run, and panic, inside
+//! our calls. One for all engines of the process will not do either: a thread that is pinned when the process forks
+//! stays pinned in the child.
+//!
+//! Threads share a few *participants*, each of which one thread has at a time, for the length of its pin. So what an
+//! epoch costs grows with the threads that are pinned at once, and not with those that have ever sent a message.
 //!
 //! With `--cfg tickwheel_epoch_stand_in` a replacement (`loom-tests/support/stand_in.rs`) has the same face. It
 //! reclaims as early as the rules allow, and its pin is free where a model does not ask for more. So loom can explore
 //! three threads.
 
+use super::atomic::{AtomicPtr, Ordering};
+use super::bounded;
 use super::boxed::EmptyBox;
+use std::ptr::{self, NonNull};
 
 #[cfg(tickwheel_epoch_stand_in)]
 pub(crate) use super::explored::stand_in::{
@@ -18,9 +24,106 @@ pub(crate) use super::explored::stand_in::{
 #[cfg(not(tickwheel_epoch_stand_in))]
 pub(crate) use crossbeam_epoch::{Collector as Domain, Guard, LocalHandle as Participant};
 
+/// Participants that are kept. More threads than these are seldom pinned at once.
+const KEPT: usize = bounded(8, 2);
+
+/// A domain, and its participants that no thread has at present.
+pub(crate) struct Epoch {
+    free: [AtomicPtr<Participant>; KEPT],
+    domain: Domain,
+}
+
+/// A guard, with the participant that its thread has meanwhile.
+pub(crate) struct Pin<'a> {
+    /// `None` only while it is dropped.
+    guard: Option<Guard>,
+    participant: NonNull<Participant>,
+    epoch: &'a Epoch,
+}
+
+impl Epoch {
+    pub(crate) fn new() -> Self {
+        Self {
+            free: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            domain: Domain::new(),
+        }
+    }
+
+    /// Keeps everything that is retired from now on alive until the pin is dropped; `None` if there is no memory for
+    /// that, or for two bags of what the caller will retire. Any thread; lock-free; O(1).
+    pub(crate) fn pin(&self) -> Option<Pin<'_>> {
+        if !has_memory() {
+            return None;
+        }
+        // ORDERING: Acquire pairs with the Release in `Pin::drop`: the thread that had the participant before is done
+        // with it. [P31]
+        let free = (self.free.iter())
+            .filter(|place| !place.load(Ordering::Relaxed).is_null())
+            .find_map(|place| NonNull::new(place.swap(ptr::null_mut(), Ordering::Acquire)));
+        let participant = free.unwrap_or_else(|| {
+            let registered = Box::into_raw(Box::new(self.domain.register()));
+            // SAFETY: a box is never null.
+            unsafe { NonNull::new_unchecked(registered) }
+        });
+        Some(Pin {
+            // SAFETY: made of a box, which this thread alone has until the pin is dropped.
+            guard: Some(unsafe { participant.as_ref() }.pin()),
+            participant,
+            epoch: self,
+        })
+    }
+
+    /// Tells the stand-in that a box serves again.
+    pub(crate) fn serves_again<T>(&self, served: *const T) {
+        serves_again(&self.domain, served);
+    }
+}
+
+impl Pin<'_> {
+    pub(crate) fn guard(&self) -> &Guard {
+        // A pin has its guard until it is dropped.
+        self.guard.as_ref().expect("a pin has a guard")
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.guard = None;
+        let participant = self.participant.as_ptr();
+        // ORDERING: Release pairs with the Acquire in `Epoch::pin` [P31]. Relaxed on failure: the next place is tried.
+        let kept = self.epoch.free.iter().any(|place| {
+            place
+                .compare_exchange(
+                    ptr::null_mut(),
+                    participant,
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+        });
+        if !kept {
+            // SAFETY: made of a box by `pin`; no place has it, and its guard is gone.
+            drop(unsafe { Box::from_raw(participant) });
+        }
+    }
+}
+
+impl Drop for Epoch {
+    fn drop(&mut self) {
+        for place in &self.free {
+            // ORDERING: Relaxed: `&mut self` means that every pin was dropped before.
+            let participant = place.load(Ordering::Relaxed);
+            if !participant.is_null() {
+                // SAFETY: made of a box by `pin`; the place alone has it.
+                drop(unsafe { Box::from_raw(participant) });
+            }
+        }
+    }
+}
+
 /// Returns whether there is memory for what the epoch asks of the allocator at a time, a participant or two bags of
 /// what was retired: it has no way to say that there is none. Another thread may take that memory before the epoch does.
-pub(crate) fn has_memory() -> bool {
+fn has_memory() -> bool {
     // Or an optimiser leaves an allocation out that nobody looks at, and takes it for granted.
     std::hint::black_box(EmptyBox::<[u64; 1024]>::new()).is_some()
 }
@@ -46,15 +149,36 @@ pub(crate) unsafe fn retire<T: Send + 'static>(
 #[inline(always)]
 pub(crate) fn check<T>(_guard: &Guard, _reached: *const T) {}
 
-/// Tells the stand-in that a box serves again.
 #[cfg(not(tickwheel_epoch_stand_in))]
 #[inline(always)]
-pub(crate) fn serves_again<T>(_domain: &Domain, _served: *const T) {}
+fn serves_again<T>(_domain: &Domain, _served: *const T) {}
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
+
+    /// What is retired lives until the epoch is gone, and no longer.
+    #[test]
+    fn what_is_retired_goes_with_the_epoch() {
+        let epoch = Epoch::new();
+        let retired = std::sync::Arc::new(());
+        let garbage = std::sync::Arc::clone(&retired);
+        epoch.pin().unwrap().guard().defer(move || drop(garbage));
+        drop(epoch);
+        assert_eq!(std::sync::Arc::strong_count(&retired), 1);
+    }
+
+    #[test]
+    fn threads_share_participants() {
+        let epoch = Epoch::new();
+        let pins: Vec<_> = (0..KEPT + 2).map(|_| epoch.pin().unwrap()).collect();
+        drop(pins);
+        let kept = |place: &AtomicPtr<Participant>| !place.load(Ordering::Relaxed).is_null();
+        assert!(epoch.free.iter().all(kept));
+        drop(epoch.pin());
+        assert!(epoch.free.iter().all(kept), "it comes back");
+    }
 
     fn retire_one(participant: &Participant, gone: Sender<()>) {
         let guard = participant.pin();

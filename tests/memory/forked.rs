@@ -24,7 +24,7 @@ fn uses_blocks_again() -> bool {
     run(100);
     let before = calls();
     run(300);
-    // 146 blocks, of two calls each, if none serves again.
+    // 586 blocks, of two calls each, if none serves again.
     calls() - before < 180
 }
 
