@@ -28,12 +28,16 @@
 //! | you have | use | what fires |
 //! |---|---|---|
 //! | threads that arm timeouts | [`Timer`], built by [`Builder`] | its workers call your closure or handler |
-//! | async code on any runtime | [`sleep`], [`timeout`], [`interval`] | your task is woken |
+//! | async code on tokio, or a library that may run there | `tickwheel_util::time` of [`tickwheel-util`][util] | your task is woken |
+//! | async code on other runtimes | [`sleep`], [`timeout`], [`interval`] | your task is woken |
 //! | your own event loop | [`EventLoopTimer`], built by [`Settings`] | the loop; other threads hold a [`Remote`] |
 //! | one thread | [`LocalTimer`], without atomics | the code that polls |
-//! | a library that needs an occasional timeout | [`global`] | one engine for the whole process |
+//! | a library whose threads need an occasional timeout | [`global`] | one engine for the whole process |
 //!
-//! The crate [`tickwheel-util`][util] adds delay queues, streams, metrics, and adapters for hyper, tower and quinn.
+//! On tokio the functions here are the wrong call: they start workers of their own, cost more, and do not stand still in
+//! paused tests. `tickwheel_util::time` has tokio's names and does none of this, also without features, as
+//! [libraries][libraries] take it. The same crate adds delay queues, streams, metrics, and adapters for hyper, tower and
+//! quinn.
 //!
 //! # Concepts
 //!
@@ -101,6 +105,7 @@
 //! [`docs/PERFORMANCE.md`][figures] the figures.
 //!
 //! [util]: https://docs.rs/tickwheel-util
+//! [libraries]: https://github.com/tickwheel/tickwheel/blob/main/docs/LIBRARIES.md
 //! [guide]: https://github.com/tickwheel/tickwheel/blob/main/docs/GUIDE.md
 //! [embedding]: https://github.com/tickwheel/tickwheel/blob/main/docs/EMBEDDING.md
 //! [tokio]: https://github.com/tickwheel/tickwheel/blob/main/docs/TOKIO.md

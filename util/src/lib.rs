@@ -105,6 +105,7 @@ pub use quinn::QuinnRuntime;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../../docs/HTTP.md")]
+#[doc = include_str!("../../docs/LIBRARIES.md")]
 #[doc = include_str!("../../docs/TOKIO.md")]
 struct Pages;
 
