@@ -119,7 +119,7 @@ fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
     let counts = tempfile::NamedTempFile::new()?;
     let out = format!("--callgrind-out-file={}", counts.path().display());
     let from = if name == WORKER {
-        "--toggle-collect=tickwheel::engine::crew::worker::drive"
+        "--toggle-collect=tickwheel::engine::crew::worker::turn_until_the_end*"
     } else {
         "--toggle-collect=walk::walked*"
     };
