@@ -93,19 +93,6 @@ fn send_or_sleep_beside_an_own_timer() {
     }
 }
 
-/// A loop has asked how long to sleep, and then makes a remote, which sends something before the loop blocks or after.
-#[test]
-fn a_remote_is_made_before_the_block() {
-    explore_loop(|it| {
-        let asleep = it.timer.poll_timeout(Time::ZERO);
-        assert_eq!(asleep, None);
-        let remote = it.remote();
-        let sending = spawn(move || send(remote, SOON));
-        sending.join().unwrap();
-        it.assert_woken(asleep, SOON);
-    });
-}
-
 impl Loop {
     /// Makes a thread that uses a remote.
     fn spawn<R: Send + 'static>(
