@@ -247,7 +247,7 @@ mod tests {
     use tokio::runtime::{Builder as Tokio, Runtime};
 
     fn runtimes() -> [Runtime; 2] {
-        let (mut one, mut two) = (Tokio::new_current_thread(), Tokio::new_multi_thread());
+        let (one, mut two) = (Tokio::new_current_thread(), Tokio::new_multi_thread());
         two.worker_threads(1);
         [one, two]
             .each_mut()
