@@ -129,19 +129,21 @@ fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../src")
         .canonicalize()?;
-    let (mut file, mut functions) = (None, BTreeSet::new());
+    let (mut file, mut functions, mut is_seen) = (None, BTreeSet::new(), false);
     for line in counts.lines() {
         if let Some(path) = line.strip_prefix("fl=") {
             let below = Path::new(path).strip_prefix(&src).ok();
             file = below.map(|path| path.to_string_lossy().into_owned());
-        } else if let (Some(function), Some(file)) = (line.strip_prefix("fn="), &file) {
+        }
+        is_seen |= line.starts_with("fn=") && line.contains("tickwheel::");
+        if let (Some(function), Some(file)) = (line.strip_prefix("fn="), &file) {
             functions.insert((file.clone(), plain(function)));
         }
     }
-    if functions.is_empty() {
-        Err(format!("{name}: no function was seen").into())
-    } else {
-        Ok(functions)
+    match (functions.is_empty(), is_seen) {
+        (false, _) => Ok(functions),
+        (true, true) => Err(format!("{name}: built without debug information").into()),
+        (true, false) => Err(format!("{name}: no function was seen").into()),
     }
 }
 
