@@ -1,7 +1,7 @@
 //! What a run or a replay of timers came to, as a phase of a report.
 
 use hdrhistogram::Histogram;
-use tickwheel::Stats;
+use tickwheel::{PinState, Stats};
 
 use crate::ledger::{Ledger, Ticket, Totals};
 use crate::measure::{Meter, histogram, rates};
@@ -107,9 +107,17 @@ impl Counted {
     }
 }
 
+/// Returns the core that a worker was given, also if it has left it because the core was busy.
+fn home_core(pinning: PinState) -> Option<usize> {
+    match pinning {
+        PinState::Pinned(core) | PinState::Widened(core) => Some(core),
+        _ => None,
+    }
+}
+
 fn shards(stats: &Stats) -> Table {
     let rows = stats.shards.iter().map(|shard| {
-        let core = shard.pinning.core().map(|core| core as u64);
+        let core = home_core(shard.pinning).map(|core| core as u64);
         let counts = [
             shard.scheduled,
             shard.cancelled,
@@ -127,7 +135,7 @@ fn shards(stats: &Stats) -> Table {
         title: "Balance of the shards",
         head: vec![
             "shard",
-            "core",
+            "home core",
             "scheduled",
             "cancelled",
             "fired",
@@ -135,5 +143,17 @@ fn shards(stats: &Stats) -> Table {
             "wakes",
         ],
         rows: rows.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_has_left_its_core_still_has_a_home() {
+        assert_eq!(home_core(PinState::Pinned(3)), Some(3));
+        assert_eq!(home_core(PinState::Widened(3)), Some(3));
+        assert_eq!(home_core(PinState::Unpinned), None);
     }
 }
