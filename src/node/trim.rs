@@ -29,10 +29,12 @@
 //!
 //! It begins at the end of a turn that has nothing else left to do, if more than twice as many nodes are free as in
 //! use, and [`kept`] besides. (Not only when a sweep ends: a burst that fires, or that ends before it is inserted,
-//! leaves nothing to sweep.) It leaves as many free as are in use, and half of [`kept`]. Few living timers, or few nodes
-//! in the magazines of threads, may lie in many regions and keep all of these: so it looks at a few regions first, and
-//! begins again only after other nodes have come into use, after a burst has interrupted it, or when half of the timers
-//! have ended, fifteen of sixteen where it was of no use.
+//! leaves nothing to sweep.) It leaves as many free as are in use, and half of [`kept`].
+//!
+//! Living timers, or nodes in the magazines of threads, may be scattered over all regions. Then nothing can be freed. So
+//! [`Trim::begin`] samples a few regions first. If they are in use, it waits until other nodes have come into use, a
+//! burst has interrupted it, or half of the timers have ended. After a run that freed nothing it waits until fifteen of
+//! sixteen have ended.
 
 use super::magazine::Nodes;
 use super::magazine::{CAPACITY, Stack, ThreadCache};

@@ -66,10 +66,11 @@ pub struct ShardStats {
     pub inbox: u64,
     /// How late the oldest timer is that is due and has not fired: zero where all is well.
     ///
-    /// While a handler holds the shard up it grows; then it counts from the earliest deadline of the turn, some of
-    /// whose timers may have fired. While more messages come than its turns read, it counts from the earliest deadline
-    /// of the first of these turns. What the owner itself has scheduled since the last turn is not in it, nor what is
-    /// due at [`Time::ZERO`]; what was cancelled or moved to a later deadline is, until the owner has looked at it.
+    /// * While a handler holds the shard up, `lag` grows. It counts from the earliest deadline of the turn, some of whose
+    ///   timers may have fired.
+    /// * While more messages come than the turns read, `lag` counts from the earliest deadline of the first such turn.
+    /// * `lag` leaves out timers that the owner has scheduled since the last turn, and timers due at [`Time::ZERO`].
+    /// * A timer that was cancelled or moved later counts until the owner has looked at it.
     pub lag: Duration,
     /// Entries in the wheel after the last turn, zombies included.
     pub entries: u64,

@@ -102,12 +102,11 @@ impl Period {
     }
 
     /// Creates a pause of `pause` from the end of one handler call to the next deadline: a slow handler delays its
-    /// own timer and never piles up work. A call ends by a panic, too.
+    /// own timer and never piles up work. A panic ends a call, too.
     ///
-    /// Where the end of the call is unknown, the pause begins at another time: in a
-    /// [`LocalTimer`](crate::LocalTimer) at the time that the poll was told, unless that is given a clock
-    /// ([`poll_with_clock`](crate::LocalTimer::poll_with_clock)); where a clock of yours panics at the end of the call,
-    /// at the latest time that is known, or at a local timer's next poll.
+    /// A [`LocalTimer`](crate::LocalTimer) does not know the end of a call: its pause counts from the `now` of the poll.
+    /// [`poll_with_clock`](crate::LocalTimer::poll_with_clock) knows it. If your clock panics at the end of a call, the
+    /// pause counts from the latest time that is known, and for a local timer from its next poll.
     #[must_use]
     pub const fn fixed_delay(pause: Duration) -> Self {
         Self::new(pause, Kind::Delay)

@@ -92,7 +92,7 @@ impl Turns {
     }
 
     /// Begins a turn at the tick `now` in which up to `budget` entries are looked at; [`end`](Self::end) ends it.
-    /// `resumed`: it goes on with a turn that ran out of budget, so deferred entries wait for the next one.
+    /// `resumed`: the last turn ran out of budget. Entries deferred since then wait for the next turn.
     pub(crate) fn begin(&mut self, now: u64, budget: usize, resumed: bool) -> TurnState {
         self.is_turning = true;
         if !resumed {

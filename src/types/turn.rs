@@ -6,11 +6,11 @@
 ///
 /// # What a burst delays
 ///
-/// Timers fire in the order of their ticks. When 16 384 entries of one tick have come, timers or what cancelled ones
-/// have left, the rest of them takes turns with what is due later, as much of the one as of the other: from the moment
-/// at which a timer is due, at most `fire` + 49 152 timers are called before it, however many are due in one earlier
-/// tick. A timer of the crowded tick itself has the same bound if it was scheduled within the last 64 ticks; older ones
-/// wait for those that were scheduled before them. Several crowded ticks count one by one.
+/// Timers fire in the order of their ticks. A tick with more than 16 384 entries, cancelled timers included, is a burst.
+/// The rest of a burst shares each turn with later ticks, half and half. So a timer that is due waits for at most
+/// `fire` + 49 152 calls, however many timers an earlier tick has. A timer of the burst's own tick has the same bound if
+/// it was scheduled within the last 64 ticks; an older one waits for the timers scheduled before it. Several bursts
+/// count one by one.
 ///
 /// ```
 /// use std::time::Duration;

@@ -201,12 +201,11 @@ impl Wheel {
     /// last in it. With nothing due the cost is O(1) for any distance; otherwise it depends on
     /// the entries yielded and moved, never on the number of ticks passed.
     ///
-    /// Neither a tick nor overdue entries keep what is due after them waiting for long: when [`BURST`] of
-    /// one tick have come, the rest of them is set aside, and when as many overdue ones have come while the hand stood
-    /// still, those that are left are, and all further ones until it moves.
+    /// After [`BURST`] entries of one tick, the rest of that tick goes to the backlog. The same holds for overdue entries
+    /// while the hand stands still. So later entries do not wait for long.
     ///
-    /// Answers whether the budget ran out: then entries due at `to` remain, besides those that were set aside, and the
-    /// call is to be made again.
+    /// Returns whether the budget ran out. Then entries due at `to` remain beside the backlog, and the caller must call
+    /// again.
     #[must_use = "an advance that ran out of budget has to be called again"]
     pub fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
         let mut left = budget;

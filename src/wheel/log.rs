@@ -11,11 +11,13 @@
 //!          a block may be due: it and all before it --> rings
 //! ```
 //!
-//! Rules that keep the order of insertion within a tick, in which a wheel yields its entries: the log only holds
-//! deadlines at or after its threshold, earlier ones go past it; while it holds earlier entries the threshold does not
-//! move beyond the present. So an entry that goes past it never overtakes an older one of the same tick, unless that
-//! tick has come already, and what has come already is never kept back. For the same reason a young entry is inserted
-//! before the sealed ones only if it is due before all of them, and blocks are inserted whole, the oldest first.
+//! A wheel yields the entries of a tick in the order of their insertion. Three rules of the log keep it:
+//!
+//! * The log holds only deadlines at or after its threshold. Earlier ones bypass it. While the log has earlier entries,
+//!   the threshold does not move beyond the present. So an entry that bypasses the log does not overtake an older entry
+//!   of its tick. Exception: the tick has passed; then both are due now.
+//! * A young entry is inserted before the sealed ones only if it is due before all of them.
+//! * Blocks are inserted whole, the oldest first.
 
 use super::block::{BLOCK, Block, BlockPool};
 use super::policy::{LookPolicy, SealPolicy};

@@ -52,7 +52,7 @@ fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWor
     loop {
         let slept = overslept.take();
         let turned = berth.turn(berth.lock(), |shard| {
-            // A claim requests a turn: a turn that has seen the request sees the claim.
+            // `claim` sets `driven` before it requests a turn. So a turn that finds the request also finds `driven`.
             if !berth.standing.is_driven() {
                 if std::mem::take(&mut has_left) {
                     pin(shard);
