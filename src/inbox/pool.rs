@@ -35,17 +35,19 @@ impl Pool {
 
     /// Notes a block that is handed to the epoch.
     pub(super) fn expect(&self) {
-        // ORDERING: Relaxed, also in the next two: a rough count.
+        // ORDERING: Relaxed: a rough count.
         self.expected.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes a block that the epoch has given up.
     pub(super) fn arrive(&self) {
+        // ORDERING: Relaxed: as in `expect`.
         self.expected.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Returns whether the epoch still has blocks.
     pub(super) fn is_expecting(&self) -> bool {
+        // ORDERING: Relaxed: as in `expect`.
         self.expected.load(Ordering::Relaxed) > 0
     }
 

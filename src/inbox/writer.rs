@@ -68,7 +68,7 @@ impl Writer {
             .store(lap | size << SIZE_SHIFT | size, Ordering::Relaxed);
         // SAFETY: the reader does not give a block up before it has found the link to the next one.
         match unsafe { full.as_ref() } {
-            // ORDERING: Release pairs with the Acquire in `Reader::read`: the block is initialised. [P7]
+            // ORDERING: Release pairs with the Acquire in `Reader::read_chain`: the block is initialised. [P7]
             Some(full) => full.next.store(block, Ordering::Release),
             // ORDERING: Relaxed: the reader comes here only after the writer was listed, which publishes it.
             None => self.first.store(block, Ordering::Relaxed),
