@@ -1,12 +1,20 @@
 //! Processes of a test's own: the same program once more for one test, and a fork.
 
-/// Runs the calling test once more in a process of its own, and returns whether that has been done.
+/// Runs the calling test once more in a process of its own, and returns whether that has been done. Linux ends a child
+/// that hangs after ten minutes.
+///
+/// A panic says there where it was, and no more: std's backtrace needs memory, and waits for itself where it gets none.
 pub(crate) fn in_a_process_of_its_own<T: Fn()>(
     _calling: T,
     environment: &[(&str, &std::ffi::OsStr)],
 ) -> bool {
     const CHILD: &str = "TICKWHEEL_TEST_ALONE";
     if std::env::var_os(CHILD).is_some() {
+        // SAFETY: nothing but the process ends by it.
+        #[cfg(target_os = "linux")]
+        unsafe {
+            libc::alarm(600)
+        };
         return false;
     }
     let (_, name) = std::any::type_name::<T>()
@@ -15,6 +23,7 @@ pub(crate) fn in_a_process_of_its_own<T: Fn()>(
     let child = std::process::Command::new(std::env::current_exe().expect("it runs"))
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
+        .env("RUST_BACKTRACE", "0")
         .envs(environment.iter().copied())
         .output()
         .expect("it can be run once more");

@@ -111,7 +111,8 @@ const OF_ENGINES: [EngineCase; 12] = [
             assert_eq!(it.numbers.pending(), 1);
             _ = (it.numbers.now(), it.numbers.tick(), it.numbers.state());
             assert!(!it.numbers.is_stopped() && it.numbers.same_engine(&it.numbers));
-            assert!(!it.numbers.is_turning(key.shard()));
+            // Yes or no, as its worker has it.
+            _ = it.numbers.is_turning(key.shard());
         });
     }),
     ("clones and weak ones", |it, refused| {
