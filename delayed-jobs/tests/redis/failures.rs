@@ -395,7 +395,8 @@ async fn a_node_says_that_redis_came_back_empty_and_goes_on() {
     let node = node.spawn().unwrap();
     scene.shared_by(1).await;
     let settings = async || -> HashMap<String, String> {
-        let mut settings: HashMap<_, _> = say(&scene.redis, "HGETALL jobs:settings").await;
+        let mut settings: HashMap<String, String> =
+            say(&scene.redis, "HGETALL jobs:settings").await;
         settings.remove("birth");
         // Only while partitions are added.
         settings.remove("rule_partitions");
