@@ -88,7 +88,7 @@
 //!
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
-//! | `threads` (default) | [`Timer`], [`EventLoopTimer`], [`BootClock`], [`SpinClock`], [`Settings::clock`] | `std`, crossbeam, core_affinity, libc |
+//! | `threads` (default) | [`Timer`], [`EventLoopTimer`], [`BootClock`], [`Settings::clock`] | `std`, crossbeam, core_affinity, libc |
 //! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
 //! | `mio` | [`EventLoopTimer`]s whose remotes wake a loop through its `mio::Poll` | `threads`, mio |
 //! | `tracing` | events with fields in place of log records | `std`, tracing |
@@ -193,7 +193,7 @@ pub use settings::Settings;
 #[cfg(feature = "threads")]
 pub use shard::{DurationHistogram, PinState, ShardStats};
 #[cfg(feature = "threads")]
-pub use time::{BootClock, SpinClock};
+pub use time::BootClock;
 pub use time::{Clock, MissedTicks, Period, Time, When};
 #[cfg(feature = "std")]
 pub use time::{ManualClock, MonotonicClock};

@@ -33,4 +33,7 @@ pub mod process;
 pub mod report;
 pub mod results;
 mod slots;
+#[allow(dead_code, reason = "its `main` is the example's")]
+#[path = "../../examples/spinning_loop.rs"]
+mod spinning_loop;
 pub mod stream;

@@ -52,8 +52,6 @@ pub use point::Time;
 pub(crate) use point::{saturating_ns, whole_ms};
 #[cfg(feature = "threads")]
 pub(crate) use quick::QuickClock;
-#[cfg(feature = "threads")]
-pub use quick::SpinClock;
 pub(crate) use repeat::{Recurrence, Repeat};
 #[cfg(feature = "futures")]
 pub(crate) use slack::Grid;

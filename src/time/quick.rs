@@ -13,14 +13,11 @@
 //! not been measured on a real processor.
 
 mod anchor;
-mod spin;
 
 use crate::time::{MonotonicClock, Time};
 use anchor::{Anchor, Calibration, Source};
 use std::cell::Cell;
 use std::sync::OnceLock;
-
-pub use spin::SpinClock;
 
 static CALIBRATION: Calibration = Calibration::new();
 

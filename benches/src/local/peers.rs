@@ -3,6 +3,7 @@
 use super::{HASHED_BUCKETS, MS};
 use crate::hashed_wheel::{HashedKey, HashedWheel};
 use crate::slots::{SlotKey, Slots};
+use crate::spinning_loop::SpinClock;
 use bitwheel::timer::{BitWheelWithFailover, LargePreciseWheelWithFailover};
 use nexus_timer::{BoundedWheel, TimerHandle};
 use std::cmp::Reverse;
@@ -14,9 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{
-    EventLoopTimer, Key, LocalTimer, MonotonicClock, Remote, Settings, SpinClock, Time,
-};
+use tickwheel::{EventLoopTimer, Key, LocalTimer, MonotonicClock, Remote, Settings, Time};
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::coop::unconstrained;
 use tokio::time::{self, Sleep, sleep_until};

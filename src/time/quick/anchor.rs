@@ -120,27 +120,6 @@ impl Calibration {
         self.read(anchor, source)
     }
 
-    /// Returns a reading of the clock that is [`WINDOW_NS`] old at most. It is never ahead, whatever the counter does.
-    #[inline(always)]
-    pub(super) fn recent(&self, anchor: &Cell<Anchor>, source: &impl Source) -> u64 {
-        let Anchor {
-            counter: from,
-            nanos,
-            window,
-            ..
-        } = anchor.get();
-        if source.counter().wrapping_sub(from) < window {
-            return nanos;
-        }
-        let nanos = self.read(anchor, source);
-        // Be it no good anchor: a counter that is read early must not bring the one before back.
-        anchor.set(Anchor {
-            nanos,
-            ..anchor.get()
-        });
-        nanos
-    }
-
     /// Reads the clock, and makes that reading the thread's anchor if it is a good one.
     #[cold]
     #[inline(never)]

@@ -139,50 +139,6 @@ fn never_behind_however_the_clock_is_slewed() {
     }
 }
 
-/// Reads the recent time through `calls` calls; how many times the clock was not read.
-#[track_caller]
-fn never_ahead(world: &World, calibration: &Calibration, calls: u64, apart: u64) -> u64 {
-    let anchor = Cell::new(Anchor::NONE);
-    let (mut again, mut last) = (0, 0);
-    for _ in 0..calls {
-        let (before, readings) = (world.clock_now(), world.readings.get());
-        let now = calibration.recent(&anchor, world);
-        assert!(now <= world.clock_now(), "{now} is ahead");
-        assert!(now >= last, "{now} comes after {last}");
-        last = now;
-        // The reading itself takes some time, and so may a counter that is read early.
-        let oldest = before.saturating_sub(WINDOW_NS + 2 * world.early);
-        assert!(now >= oldest, "{now} is older than {oldest}");
-        again += u64::from(world.readings.get() == readings + 1);
-        world.pass(apart);
-    }
-    again
-}
-
-/// However the clock is slewed while the rate is measured and after, and wherever a preemption falls.
-#[test]
-fn a_recent_time_is_never_ahead_and_hardly_old() {
-    let paces = [890, 900, 1000, 1100, 1110];
-    let pairs = paces
-        .into_iter()
-        .flat_map(|measured| paces.map(|used| (measured, used)));
-    for (measured, used) in pairs {
-        for (early, at) in [(0, u64::MAX), (400, u64::MAX), (0, 3), (0, 40)] {
-            let preempted = Some((at, 4_000_000));
-            let (world, calibration) = (World::new(measured, early, preempted), Calibration::new());
-            assert_eq!(never_ahead(&world, &calibration, 5, 100_000), 0);
-            never_ahead(&world, &calibration, 300, 100_000);
-            world.pace.set(used);
-            let again = never_ahead(&world, &calibration, 5_000, 50);
-            assert!(again > 4_000, "{again} of 5000 did not read the clock");
-            for pace in [measured, used].repeat(20) {
-                world.pace.set(pace);
-                never_ahead(&world, &calibration, 37, 91);
-            }
-        }
-    }
-}
-
 /// A preemption before each of the first readings in turn, that of the very first anchor and those before and after the
 /// rate is measured among them.
 #[test]
@@ -296,18 +252,23 @@ const SLEEPS_NS: [u64; 10] = [
 const APART_NS: [u64; 4] = [700_000, 2_000_000, 300_000_000, 980_000_000];
 
 /// A sleep before each of the readings in turn, those by which the rate is measured and the first that are computed.
-/// The test gets the number of calls, so far apart, that measure the rate in any case: each has four readings. A counter
-/// that begins anew may be given up, when it comes back to where it was for a thread's anchor; one that goes on is not.
-fn each_sleep(test: impl Fn(&World, &Calibration, u64, u64) -> u64) {
+/// A counter that begins anew may be given up, when it comes back to where it was for a thread's anchor; one that goes on
+/// is not.
+#[test]
+fn never_behind_wherever_the_machine_sleeps() {
     for apart in APART_NS {
-        // The clock is slow meanwhile.
+        // So many measure the rate in any case: each has four readings.
         let calls = 6 + 5 * BASE_NS.div_ceil(apart);
         for (event, goes_on) in [(COUNTER_GOES_ON, true), (COUNTER_BEGINS_ANEW, false)] {
             for nanos in SLEEPS_NS {
                 for at in (0..4 * calls + 40).step_by(if calls > 30 { 3 } else { 1 }) {
                     let (world, calibration) =
                         (World::sleeping(at, event, nanos), Calibration::new());
-                    let quick = test(&world, &calibration, calls, apart);
+                    // The clock is slow meanwhile.
+                    world.pace.set(890);
+                    never_behind(&world, &calibration, calls, apart);
+                    world.pace.set(1110);
+                    let quick = never_behind(&world, &calibration, 200, 50);
                     let given_up = calibration.is_broken();
                     assert!(
                         quick >= 150 || given_up && !goes_on,
@@ -318,26 +279,6 @@ fn each_sleep(test: impl Fn(&World, &Calibration, u64, u64) -> u64) {
             }
         }
     }
-}
-
-#[test]
-fn never_behind_wherever_the_machine_sleeps() {
-    each_sleep(|world, calibration, calls, apart| {
-        world.pace.set(890);
-        never_behind(world, calibration, calls, apart);
-        world.pace.set(1110);
-        never_behind(world, calibration, 200, 50)
-    });
-}
-
-#[test]
-fn a_recent_time_is_hardly_old_wherever_the_machine_sleeps() {
-    each_sleep(|world, calibration, calls, apart| {
-        world.pace.set(890);
-        never_ahead(world, calibration, calls, apart);
-        world.pace.set(1110);
-        never_ahead(world, calibration, 200, 50)
-    });
 }
 
 /// The two readings may be as far apart as they like.
