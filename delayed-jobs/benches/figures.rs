@@ -1,6 +1,6 @@
 //! Measures lateness, throughput and failover: the same work for this program, for a worker that polls the same Redis,
 //! and for other libraries where they are installed, one after the other on a fresh Redis each. Prints a table in
-//! Markdown. `cargo bench -p delayed-jobs -- --help` lists the options.
+//! Markdown. `cargo bench -- --help` lists the options.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

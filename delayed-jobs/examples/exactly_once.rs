@@ -1,7 +1,7 @@
 //! Exactly one effect per job although deliveries repeat: the consumer notes the job's id together with
 //! the effect, in one transaction of wherever the effect is. Here that is Redis, and the effect is a sum.
 //!
-//! `cargo run -p delayed-jobs --example exactly_once` starts a Redis and a node of its own.
+//! `cargo run --example exactly_once` starts a Redis and a node of its own.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 #
 #     packaging/package.sh [--program FILE] [FOLDER]
 #
-# FOLDER is target/packages unless it is given. FILE is a program that was built before; without it cargo builds one,
+# FOLDER is this workspace's target/packages unless it is given. FILE is a program that was built before; without it cargo builds one,
 # for the machine that this runs on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,10 +13,10 @@ if [[ ${1:-} == --program ]]; then
   program=$2
   shift 2
 fi
-folder=$(realpath -m "${1:-../target/packages}")
+folder=$(realpath -m "${1:-target/packages}")
 if [[ -z $program ]]; then
-  cargo build --release --locked -p delayed-jobs
-  program=${CARGO_TARGET_DIR:-../target}/release/delayed-jobs
+  cargo build --release --locked
+  program=${CARGO_TARGET_DIR:-target}/release/delayed-jobs
 fi
 version=$("$program" --version | cut -d ' ' -f 2)
 machine=$(uname -m)

@@ -1,4 +1,4 @@
-// BullMQ as `cargo bench -p delayed-jobs` drives it: see delayed-jobs/benches/figures.rs.
+// BullMQ as `cargo bench` of delayed-jobs drives it: see delayed-jobs/benches/figures.rs.
 import { createInterface } from 'node:readline';
 import { readFileSync } from 'node:fs';
 import { Queue, Worker } from 'bullmq';

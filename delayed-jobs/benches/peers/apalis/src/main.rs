@@ -1,4 +1,4 @@
-//! apalis as `cargo bench -p delayed-jobs` drives it: see delayed-jobs/benches/figures.rs.
+//! apalis as `cargo bench` of delayed-jobs drives it: see delayed-jobs/benches/figures.rs.
 
 use apalis::prelude::*;
 use apalis_redis::{Config, RedisStorage};
