@@ -177,8 +177,8 @@ mod system;
 #[cfg(feature = "threads")]
 pub use engine::{
     Builder, Drive, DrivenShard, EngineState, Executor, IdleStrategy, PanicReport, Pinning,
-    Routing, Shutdown, SlowHandler, Stats, Timer, TimerGuard, TimerHandle, TimerState, TimerTask,
-    WeakTimer, WorkerFailure, executor_fn, global, unpin_current_thread,
+    Shutdown, SlowHandler, Stats, Timer, TimerGuard, TimerHandle, TimerState, TimerTask, WeakTimer,
+    WorkerFailure, executor_fn, global, unpin_current_thread,
 };
 #[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote, RemoteKey};
@@ -209,7 +209,7 @@ pub use types::{
 #[doc(hidden)]
 pub mod __internal {
     #[cfg(feature = "threads")]
-    pub use crate::engine::{wake_by, without_membarrier};
+    pub use crate::engine::{set_home, wake_by, without_membarrier};
     pub use crate::wheel::{BURST, DeadMask, Entry, Sweep, Wheel};
     #[cfg(feature = "__test-clock")]
     pub use crate::{engine::in_test_time, futures::replace_shared};

@@ -27,10 +27,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::hand::Hand;
 use support::loop_timer::LoopTimer;
-use support::setup::{Fired, HOUR, one_shard, recording};
+use support::setup::{Fired, HOUR, one_shard, recording, spread};
 use tickwheel::{
     Budget, Builder, Clock, Drive, EventLoopTimer, Expired, Key, LocalTimer, ManualClock,
-    MonotonicClock, Period, Remote, Routing, Settings, SlowHandler, Time, Timer, When,
+    MonotonicClock, Period, Remote, Settings, SlowHandler, Time, Timer, When,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -416,9 +416,9 @@ fn a_key_of_another_timer_is_stale() {
         .map(|timer| timer.arm(HOUR.into(), 1))
         .collect();
     // And of shards that none of them has.
-    let builder = by_hand(MS, standing()).shards(8).routing(Routing::Spread);
+    let builder = by_hand(MS, standing()).shards(8);
     let (larger, _) = recording(builder);
-    keys.extend((0..8).map(|id| larger.schedule(HOUR, id).unwrap()));
+    keys.extend((0..8).map(|id| spread(&larger, HOUR, id)));
     for (n, timer) in timers.iter_mut().enumerate() {
         for key in keys
             .iter()

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
-use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Routing, Settings, Timer};
+use tickwheel::{Builder, Drive, EventLoopTimer, Expired, ManualClock, Settings, Timer};
 use tickwheel_benches::process::{Failure, arguments, find, under_valgrind};
 
 /// Pairs of a cancel and a schedule that are looked at, for each of the two threads.
@@ -39,7 +39,7 @@ const LINE: u64 = 64;
 const PHASE_IS_AT: &str = "the phase is at ";
 
 /// The ways in which a timer is scheduled and cancelled.
-const WAYS: [(&str, fn()); 7] = [
+const WAYS: [(&str, fn()); 6] = [
     // Typed payloads and plain keys.
     ("keys", || keys(builder())),
     // Typed payloads and owned handles.
@@ -85,10 +85,6 @@ const WAYS: [(&str, fn()); 7] = [
             }
         };
         in_turn(|turn| turn.pairs(schedule, |it| !it.is_elapsed()));
-    }),
-    // As `keys`, where each thread deals its timers out to two shards.
-    ("spread", || {
-        keys(builder().shards(2).routing(Routing::Spread))
     }),
     // As `keys`, with a bound on all pending timers, whose permits are one word of the engine.
     (CONTROL, || keys(builder().max_pending(1_000_000))),

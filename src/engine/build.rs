@@ -225,7 +225,7 @@ impl Builder {
             group,
             rate,
             source,
-            router: Router::new(self.routing, handles.len()),
+            router: Router::new(handles.len()),
             status: EngineStatus::new(),
             handles: handles.into_boxed_slice(),
             budget: self.settings.budget,

@@ -2,7 +2,6 @@
 
 use super::hooks::{Hooks, PanicReport, SlowHandler, WorkerFailure, a_hook};
 use super::pinning::Pinning;
-use super::routing::Routing;
 use super::settings::{Drive, IdleStrategy};
 use crate::settings::Settings;
 use crate::time::Clock;
@@ -32,7 +31,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Budget, Builder, Drive, IdleStrategy, ManualClock, Pinning, Routing};
+/// use tickwheel::{Budget, Builder, Drive, IdleStrategy, ManualClock, Pinning};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let production = Builder::new()
@@ -41,7 +40,6 @@ use std::time::Duration;
 ///     .thread_name("timeouts")
 ///     .budget(Budget::new().fire(1024))
 ///     .slack(Duration::from_millis(1))
-///     .routing(Routing::Spread)
 ///     .on_panic(|report| eprintln!("{report}"))
 ///     .on_worker_failure(|failure| eprintln!("{failure}"))
 ///     .on_slow_handler(Duration::from_millis(5), |slow| eprintln!("{slow}"));
@@ -62,7 +60,6 @@ pub struct Builder {
     pub(super) pinning: Pinning,
     pub(super) idle: IdleStrategy,
     pub(super) thread_name: String,
-    pub(super) routing: Routing,
     pub(super) drive: Drive,
     pub(super) membarrier: bool,
     /// See [`in_test_time`].
@@ -87,7 +84,6 @@ impl Builder {
             pinning: Pinning::default(),
             idle: IdleStrategy::default(),
             thread_name: "tickwheel".to_owned(),
-            routing: Routing::default(),
             drive: Drive::default(),
             membarrier: true,
             #[cfg(feature = "__test-clock")]
@@ -131,6 +127,11 @@ impl Builder {
 
     /// Sets the number of shards, 1 to 1024. Default: one per core that the process may use, fewer if a container's
     /// quota is less than that.
+    ///
+    /// Each thread's timers go to one shard, its home. Homes are dealt out in turn when a thread first schedules, so `n`
+    /// threads use `min(n, shards)` shards, with any affinity mask. A worker's home is its own shard. A thread that
+    /// begins after others have ended may inherit the home of one of them instead: threads that come one after the
+    /// other, such as one for each request, may all use one shard.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -163,12 +164,6 @@ impl Builder {
     /// first 15 bytes of the whole.
     pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
         self.thread_name = prefix.into();
-        self
-    }
-
-    /// Sets which thread's timers go to which shard. Default: each thread has a home shard.
-    pub fn routing(mut self, routing: Routing) -> Self {
-        self.routing = routing;
         self
     }
 

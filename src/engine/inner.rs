@@ -310,15 +310,14 @@ impl<T: Send + 'static> Inner<T> {
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use crate::{Builder, Drive, Expired, Routing, Timer};
+    use crate::{Builder, Drive, Expired, Timer};
     use std::sync::Arc;
     use std::time::Duration;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn engine(routing: Routing) -> Timer<u64> {
-        let builder = Builder::new().shards(2).routing(routing);
-        let builder = builder.drive(Drive::Manual);
+    fn engine() -> Timer<u64> {
+        let builder = Builder::new().shards(2).drive(Drive::Manual);
         builder.build_with(|_: Expired<u64>| ()).unwrap()
     }
 
@@ -332,9 +331,10 @@ mod tests {
     #[test]
     fn a_thread_finds_the_engine_that_it_asks() {
         for round in 0..100 {
-            let (a, b) = (engine(Routing::Home), engine(Routing::Spread));
+            let (a, b) = (engine(), engine());
             let mut keys = Vec::new();
             for number in 0..8 {
+                b.inner.set_home(number as usize % 2);
                 keys.push((&a, &b, number, a.schedule(HOUR, number).unwrap()));
                 keys.push((&b, &a, number, b.schedule(HOUR, number).unwrap()));
             }
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_cancel_on_another_shard_changes_no_home() {
-        let timer = engine(Routing::Home);
+        let timer = engine();
         timer.schedule(HOUR, 0).unwrap();
         let home = usize::from(scheduled(&timer)[0] == 0);
         // The next thread's home is the other shard.
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_thread_goes_to_its_new_home() {
-        let timer = engine(Routing::Home);
+        let timer = engine();
         for home in [1, 0, 1] {
             timer.inner.set_home(home);
             let key = timer.schedule(HOUR, 0).unwrap();
@@ -377,15 +377,15 @@ mod tests {
         }
     }
 
-    /// With timers that are spread no thread remembers a way.
+    /// A thread remembers no way before its first schedule.
     #[test]
     fn a_refusal_by_slot_gives_the_payload_back_once() {
-        let builder = Builder::new().shards(2).routing(Routing::Spread);
-        let builder = builder.drive(Drive::Manual).max_pending(1);
+        let builder = Builder::new().drive(Drive::Manual).max_pending(1);
         let timer = builder.build_with(|_: Expired<Arc<()>>| ()).unwrap();
         let payload = Arc::new(());
         timer.schedule(HOUR, Arc::clone(&payload)).unwrap();
-        let refused = timer.schedule(HOUR, Arc::clone(&payload)).unwrap_err();
+        let schedule = || timer.schedule(HOUR, Arc::clone(&payload)).unwrap_err();
+        let refused = std::thread::scope(|scope| scope.spawn(schedule).join().unwrap());
         assert_eq!(Arc::strong_count(&payload), 3);
         drop(refused);
         assert_eq!(Arc::strong_count(&payload), 2);
@@ -394,7 +394,7 @@ mod tests {
     /// Each thread inherits the number of the one before, and its part of the shard.
     #[test]
     fn threads_that_come_one_after_the_other_lose_nothing() {
-        let timer = engine(Routing::Home);
+        let timer = engine();
         let mut last = None;
         for number in 0..100 {
             let pair = || {

@@ -59,13 +59,14 @@ pub(crate) use global::global_is_built;
 pub use handle::{TimerGuard, TimerHandle, TimerState};
 pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
 pub use pinning::{Pinning, unpin_current_thread};
-pub use routing::Routing;
 pub use settings::{Drive, IdleStrategy};
 pub use shutdown::Shutdown;
 pub use state::EngineState;
 pub use stats::Stats;
 pub use task::TimerTask;
 pub use timer::Timer;
+#[cfg(feature = "__internal")]
+pub use timer::set_home;
 #[cfg(feature = "futures")]
 pub(crate) use wake_timer::{Stage, WakeTimer};
 pub use weak::WeakTimer;

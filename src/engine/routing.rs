@@ -1,69 +1,33 @@
-//! Which shard a thread's timers go to.
+//! Which shard a thread's timers go to: its home. See [`Builder::shards`](super::Builder::shards).
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::segments::{Segments, Zeroable};
-use crossbeam_utils::CachePadded;
-
-/// How timers are spread over the shards.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel::{Builder, Expired, Routing};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // One thread arms, four workers fire.
-/// let builder = Builder::new().shards(4).routing(Routing::Spread);
-/// let timer = builder.build_with(|_: Expired<u64>| ())?;
-/// for id in 0..8 {
-///     timer.schedule(Duration::from_secs(60), id)?;
-/// }
-/// assert!(timer.stats().shards.iter().all(|shard| shard.scheduled == 2));
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum Routing {
-    /// Each thread has a home shard, dealt out in turn when the thread first schedules with this engine,
-    /// so `n` threads use `min(n, shards)` shards, with any affinity mask. A worker's home is its own
-    /// shard. Best for cache locality; the default.
-    ///
-    /// A thread that begins after others have ended may inherit the home of one of them instead. So threads that come
-    /// one after the other, such as one for each request, may all use one shard.
-    #[default]
-    Home,
-    /// Each thread deals its timers out to all shards in turn. For a few busy producers and costly
-    /// handlers.
-    Spread,
-}
 
 /// Not dealt yet.
 const NONE: u32 = 0;
 
 // SAFETY: zero bytes are the integer 0: not dealt yet.
-unsafe impl Zeroable for CachePadded<AtomicU32> {}
+unsafe impl Zeroable for AtomicU32 {}
 
-/// Deals threads (or timers) out to shards.
+/// Deals threads out to shards.
 pub(super) struct Router {
-    policy: Routing,
     shards: u32,
     next: AtomicU32,
-    /// Each thread's next shard, plus one; indexed by its slot; its holder is the only writer. With [`Routing::Spread`]
-    /// that is once per timer, so each has a cache line of its own.
-    homes: Segments<CachePadded<AtomicU32>>,
+    /// Each thread's home, plus one; indexed by its slot; its holder is the only writer.
+    homes: Segments<AtomicU32>,
 }
 
 impl Router {
-    pub(super) fn new(policy: Routing, shards: usize) -> Self {
+    pub(super) fn new(shards: usize) -> Self {
         let shards = u32::try_from(shards).unwrap_or(1).max(1);
         Self {
-            policy,
             shards,
             next: AtomicU32::new(0),
             homes: Segments::new(),
         }
     }
 
-    /// Returns the shard for the next timer of the thread that holds `slot`. O(1), no shared writes.
+    /// Returns the home of the thread that holds `slot`. O(1), no shared writes.
     #[inline]
     pub(super) fn route(&self, slot: u32) -> usize {
         if self.shards == 1 {
@@ -78,10 +42,6 @@ impl Router {
             NONE => self.deal(home),
             dealt => dealt,
         };
-        if self.policy == Routing::Spread {
-            // ORDERING: Relaxed: as above.
-            home.store(dealt % self.shards + 1, Ordering::Relaxed);
-        }
         dealt as usize - 1
     }
 
@@ -94,14 +54,14 @@ impl Router {
         dealt
     }
 
-    /// Returns whether all timers of the thread that holds `slot` go to this shard.
+    /// Returns whether this shard is the home of the thread that holds `slot`.
     pub(super) fn is_home(&self, slot: u32, shard: usize) -> bool {
         let home = || {
             let home = self.homes.get(slot)?;
             // ORDERING: Relaxed: as in `route`.
             Some(home.load(Ordering::Relaxed) as usize == shard + 1)
         };
-        self.shards == 1 || self.policy == Routing::Home && home() == Some(true)
+        self.shards == 1 || home() == Some(true)
     }
 
     /// Makes `shard` the home of the thread that holds `slot`, as its worker does.
@@ -122,7 +82,7 @@ mod tests {
     #[test]
     fn as_many_threads_as_shards_use_every_shard() {
         for shards in [1, 2, 3, 16] {
-            let router = Router::new(Routing::Home, shards);
+            let router = Router::new(shards);
             // Slots as they come when other engines' threads hold the ones between.
             let used: HashSet<usize> = (0..shards as u32).map(|n| router.route(n * 5)).collect();
             assert_eq!(used.len(), shards);

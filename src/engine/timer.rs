@@ -524,6 +524,12 @@ impl<T: Send + 'static> Timer<T> {
     }
 }
 
+/// Makes a shard the home of the calling thread, for tests of several shards by one thread.
+#[cfg(feature = "__internal")]
+pub fn set_home<T>(timer: &Timer<T>, shard: usize) {
+    timer.inner.set_home(shard);
+}
+
 debug_fields!([T] Timer<T>, "Timer", it, state: EngineState::of(&it.inner), shards: it.inner.handles.len(),
     tick: it.inner.rate.tick());
 

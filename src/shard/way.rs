@@ -9,7 +9,6 @@
 //! | the thread ends, another one takes its slot | the way is a thread-local, and forgotten with the slot |
 //! | a destructor of a thread-local calls when the slot is gone | it borrows a slot, and forgets the way with it |
 //! | the thread gets another home | `set_home` forgets the way |
-//! | timers are spread over the shards | such an engine's threads remember no way, but to an only shard |
 //! | the process forks | the child's thread has the copy's slot and shard, as without a way |
 
 use super::handle::{ShardHandle, ThreadState};

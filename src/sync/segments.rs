@@ -320,9 +320,6 @@ mod tests {
     // SAFETY: zero is a number.
     unsafe impl Zeroable for Word {}
 
-    // SAFETY: as above.
-    unsafe impl Zeroable for AtomicU32 {}
-
     #[test]
     fn the_second_of_two_threads_gives_its_segment_back() {
         let segments = Segments::<Counted>::new();

@@ -52,7 +52,6 @@ fn auto_traits_are_pinned() {
         Remote<SendOnly>: "Send Sync Unpin"
         RemoteKey<SendOnly>: "Send Sync Unpin"
         Reschedule: "Send Sync Unpin"
-        Routing: "Send Sync Unpin"
         ScheduleError<SendOnly>: "Send Sync Unpin"
         ScheduleErrorKind: "Send Sync Unpin"
         Settings: "Send Sync Unpin"

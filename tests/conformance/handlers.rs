@@ -1,10 +1,12 @@
 //! What handlers did to the timers around them in other systems, and shards that were silently off.
 
-use crate::support::setup::{Fired, each_setup, ms, one_shard, recording, reflexive, wait_until};
+use crate::support::setup::{
+    Fired, each_setup, ms, one_shard, recording, reflexive, spread, wait_until,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tickwheel::{Builder, Drive, Expired, Key, Routing, Timer, TimerHandle};
+use tickwheel::{Builder, Drive, Expired, Key, Timer, TimerHandle};
 
 #[test]
 fn a_handler_may_drop_its_own_timer() {
@@ -124,7 +126,7 @@ fn a_slow_handler_of_one_shard_does_not_hold_up_another() {
     let (let_go, gate) = std::sync::mpsc::channel::<()>();
     let gate = Mutex::new(Some(gate));
     let (fired, log) = Fired::pair();
-    let builder = one_shard().shards(2).routing(Routing::Spread);
+    let builder = one_shard().shards(2);
     let timer = builder
         .build_with(move |expired: Expired<u64>| {
             if expired.payload == 0 {
@@ -134,8 +136,8 @@ fn a_slow_handler_of_one_shard_does_not_hold_up_another() {
             log.push(expired);
         })
         .unwrap();
-    let slow = timer.schedule(Duration::ZERO, 0).unwrap();
-    let quick = timer.schedule(ms(1), 1).unwrap();
+    let slow = spread(&timer, Duration::ZERO, 0);
+    let quick = spread(&timer, ms(1), 1);
     assert_ne!(slow.shard(), quick.shard());
     wait_until("the other shard fires", || fired.len() == 1);
     assert_eq!(fired.ids(), [1]);

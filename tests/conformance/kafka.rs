@@ -4,12 +4,12 @@
 //! reference checks its timer. Driving from the caller's thread is `Drive::Manual` here.
 
 use crate::support::setup::{
-    Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, us, wait_until,
+    Fired, HOUR, Setup, each_setup, ms, one_shard, recording, secs, set_of, spread, us, wait_until,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tickwheel::__internal::{Entry, Wheel};
-use tickwheel::{Drive, Expired, ManualClock, Routing, Time, Timer};
+use tickwheel::{Drive, Expired, ManualClock, Time, Timer};
 
 /// An engine that is turned by hand.
 fn by_hand() -> (ManualClock, Timer<u64>, Fired) {
@@ -325,13 +325,12 @@ fn kafka_closing_wakes_the_reaper_and_ends_its_thread() {
     let seen = Arc::downgrade(&held_by_workers);
     let timer = one_shard()
         .shards(2)
-        .routing(Routing::Spread)
         .drive(Drive::Workers)
         .build_with(move |_: Expired<u64>| drop(Arc::clone(&held_by_workers)))
         .unwrap();
     // Asleep for an hour, and for ever.
-    timer.schedule(HOUR, 1).unwrap();
-    timer.schedule(Duration::MAX, 2).unwrap();
+    spread(&timer, HOUR, 1);
+    spread(&timer, Duration::MAX, 2);
     timer.wait_idle();
     assert!(seen.upgrade().is_some());
     assert_eq!(timer.stop().unwrap().len(), 2);

@@ -1,28 +1,25 @@
 //! `Timer::cancel_all`: every kind of timer ends once, whatever else happens to it.
 
-use crate::support::setup::{HOUR, ms, one_shard, rate, us};
+use crate::support::setup::{HOUR, ms, one_shard, rate, spread, us};
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use tickwheel::{
-    Builder, Cancel, Drive, Expired, Pinning, Routing, ScheduleErrorKind, Timer, TimerState,
-};
+use tickwheel::{Builder, Cancel, Drive, Expired, Pinning, ScheduleErrorKind, Timer, TimerState};
 
 #[test]
 fn cancel_all_ends_the_timers_of_all_shards_and_gives_their_permits_back() {
     let builder = Builder::new()
         .shards(3)
-        .routing(Routing::Spread)
         .drive(Drive::Manual)
         .max_pending(12);
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     let handle = timer.schedule_handle(HOUR, 0).unwrap();
     let repeated = timer.schedule_periodic(HOUR, rate(ms(5)), 1).unwrap();
     for id in 2..12 {
-        timer.schedule(HOUR, id).unwrap();
+        spread(&timer, HOUR, id);
     }
     let refused = timer.schedule(HOUR, 12).unwrap_err();
     assert!(matches!(
@@ -41,7 +38,7 @@ fn cancel_all_ends_the_timers_of_all_shards_and_gives_their_permits_back() {
     assert_eq!((timer.pending(), timer.stats().cancelled), (0, 12));
     assert!(timer.cancel_all().is_empty());
     for id in 0..12 {
-        timer.schedule(HOUR, id).unwrap();
+        spread(&timer, HOUR, id);
     }
     assert_eq!(timer.stop().unwrap().len(), 12);
     assert!(timer.cancel_all().is_empty());

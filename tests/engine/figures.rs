@@ -1,10 +1,10 @@
 //! Figures that move rarely: each is made to move, and compared with what has happened.
 
-use crate::support::setup::{HOUR, Setup, ZOMBIE_CONSTANT, ms, rate, recording};
+use crate::support::setup::{HOUR, Setup, ZOMBIE_CONSTANT, ms, rate, recording, spread};
 use std::ops::RangeInclusive;
 use std::task::Waker;
 use std::time::Duration;
-use tickwheel::{Budget, Builder, Expired, Routing, ShardStats, Timer};
+use tickwheel::{Budget, Builder, Expired, ShardStats, Timer};
 
 /// What may be found, and what is.
 type Row = (&'static str, RangeInclusive<u64>, u64);
@@ -144,16 +144,16 @@ fn refusals() -> Vec<Row> {
 /// and one that is returned.
 fn sums() -> Vec<Row> {
     let at = Setup::by_hand();
-    let builder = at.builder().shards(2).routing(Routing::Spread);
+    let builder = at.builder().shards(2);
     let panics = |it: Expired<u64>| assert!(it.payload >= 4, "the handler");
     let timer = builder
         .budget(Budget::new().fire(10))
         .build_with(panics)
         .unwrap();
-    (0..50).for_each(|id| _ = timer.schedule(ms(1), id).unwrap());
+    (0..50).for_each(|id| _ = spread(&timer, ms(1), id));
     let unread = timer.stats().inbox;
     at.advance(&timer, ms(1));
-    let keys = [4; 6].map(|id| timer.schedule(HOUR, id).unwrap());
+    let keys = [4, 5, 6, 7, 8, 9].map(|id| spread(&timer, HOUR, id));
     assert!(keys[..4].iter().all(|key| timer.cancel(*key).is_won()));
     timer.stop().unwrap();
     let stats = timer.stats();

@@ -8,6 +8,7 @@ use crate::support::engine_manual;
 use crate::support::properties::holds;
 use crate::support::setup::{
     Fired, HOUR, Setup, ZOMBIE_CONSTANT, each_recording, each_setup, ms, recording, reflexive,
+    spread,
 };
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,26 +16,11 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
-use tickwheel::{
-    Budget, Expired, Key, MissedTicks, Period, Routing, ShardStats, SlowHandler, Time, Timer,
-};
+use tickwheel::{Budget, Expired, Key, MissedTicks, Period, ShardStats, SlowHandler, Time, Timer};
 
 #[test]
 fn any_run_of_operations_fires_what_the_model_says() {
     holds(1024, 2048, engine_manual::check);
-}
-
-/// A cancel has the thread remember the way to its shard only where that is the thread's home.
-#[test]
-fn timers_are_spread_whatever_is_cancelled_between_them() {
-    let at = Setup::by_hand();
-    let (timer, _fired) = recording(at.builder().shards(2).routing(Routing::Spread));
-    let two_timers = || [1, 2].map(|id| timer.schedule(HOUR, id).unwrap());
-    for key in two_timers() {
-        assert!(timer.cancel(key).is_won());
-        let [one, other] = two_timers().map(Key::shard);
-        assert_ne!(one, other);
-    }
 }
 
 #[test]
@@ -230,11 +216,8 @@ fn due_timers_go_before_housekeeping() {
 #[test]
 fn the_counters_of_all_shards_add_up() {
     each_setup(|at| {
-        let builder = at.builder().shards(3).routing(Routing::Spread);
-        let (timer, _fired) = recording(builder);
-        let keys: Vec<Key<u64>> = (0..3000)
-            .map(|id| timer.schedule(ms(id), id).unwrap())
-            .collect();
+        let (timer, _fired) = recording(at.builder().shards(3));
+        let keys: Vec<Key<u64>> = (0..3000).map(|id| spread(&timer, ms(id), id)).collect();
         assert!(
             keys[2000..2600]
                 .iter()
@@ -286,14 +269,13 @@ fn a_handler_that_panics_and_is_slow_is_told_with_its_shard_and_timer() {
     let timer = at
         .builder()
         .shards(3)
-        .routing(Routing::Spread)
         .on_panic(move |it| panics.lock().unwrap().push((it.shard, it.key)))
         .on_slow_handler(Duration::ZERO, move |it: &SlowHandler| {
             slow.lock().unwrap().push((it.shard, it.key));
         })
         .build_with(|_: Expired<u64>| std::panic::resume_unwind(Box::new("quietly")))
         .unwrap();
-    let keys = [0, 1, 2].map(|id| timer.schedule(Duration::ZERO, id).unwrap());
+    let keys = [0, 1, 2].map(|id| spread(&timer, Duration::ZERO, id));
     assert_eq!(timer.turn(), Ok(3));
     let twice = keys.iter().flat_map(|key| [(key.shard(), key.to_raw()); 2]);
     assert_eq!(*told.lock().unwrap(), twice.collect::<Vec<_>>());
@@ -324,9 +306,8 @@ fn lateness_grows_with_the_handlers_of_a_turn() {
 #[test]
 fn the_lag_of_an_engine_is_that_of_its_latest_shard() {
     let at = Setup::by_hand();
-    let (timer, _fired) = recording(at.builder().shards(3).routing(Routing::Spread));
-    let shard_of = |delay| timer.schedule(ms(delay), delay).unwrap().shard();
-    let shards = [10, 40, 70].map(shard_of);
+    let (timer, _fired) = recording(at.builder().shards(3));
+    let shards = [0, 1, 2].map(|id| spread(&timer, ms(10 + 30 * id), id).shard());
     assert_eq!(timer.stats().lag, Duration::ZERO);
     at.clock.advance(ms(100));
     let stats = timer.stats();

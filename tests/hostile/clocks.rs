@@ -1,16 +1,17 @@
 //! A clock that panics ends the worker that reads it, which says why and loses no timer.
 
 use crate::support::breakable::Breakable;
-use crate::support::setup::{HOUR, ms, rate, recording, secs, set_of, wait_until};
+use crate::support::setup::{HOUR, ms, rate, recording, secs, set_of, spread, wait_until};
 use crate::{DRIVES, arm, is_logged, one_shard};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
+use tickwheel::__internal::set_home;
 use tickwheel::{
-    Clock, Drive, EngineState, Expired, Routing, ScheduleErrorKind, Shutdown, StopError, Time,
-    Timer, TurnError, WeakTimer,
+    Clock, Drive, EngineState, Expired, ScheduleErrorKind, Shutdown, StopError, Time, Timer,
+    TurnError, WeakTimer,
 };
 
 #[test]
@@ -19,7 +20,6 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
     let told = Arc::clone(&failures);
     let timer = one_shard()
         .shards(2)
-        .routing(Routing::Spread)
         .clock(clock.clone())
         .on_worker_failure(move |_| {
             *told.lock().unwrap() += 1;
@@ -28,12 +28,13 @@ fn a_worker_that_ends_closes_its_shard_and_says_so() {
         .build_with(|_: Expired<u64>| ())
         .unwrap();
     let far = Time::ZERO + HOUR;
-    (0..10).for_each(|id| _ = timer.schedule(far, id).unwrap());
+    (0..10).for_each(|id| _ = spread(&timer, far, id));
     clock.set_broken(true);
-    (10..12).for_each(|id| _ = timer.schedule(Time::ZERO, id).unwrap());
+    (10..12).for_each(|id| _ = spread(&timer, Time::ZERO, id));
     wait_until("both workers have ended", || *failures.lock().unwrap() == 2);
     clock.set_broken(false);
-    for _ in 0..2 {
+    for shard in 0..2 {
+        set_home(&timer, shard);
         let error = timer.schedule(far, 99).unwrap_err();
         assert!(
             error.to_string().contains("the clock") && *error.payload() == 99,
@@ -231,10 +232,9 @@ fn a_shard_that_fails_by_hand_keeps_no_other_from_turning() {
     let builder = one_shard()
         .on_worker_failure(move |it| tell.send((it.shard, it.message.clone())).unwrap())
         .shards(3)
-        .routing(Routing::Spread)
         .max_pending(3);
     let (timer, fired) = recording(builder.drive(Drive::Manual).clock(clock.clone()));
-    (0..3).for_each(|id| arm(&timer, Duration::ZERO, id));
+    (0..3).for_each(|id| _ = spread(&timer, Duration::ZERO, id));
     // Each shard reads it once.
     clock.0.store(2, Ordering::SeqCst);
     assert_eq!(timer.turn(), Err(TurnError::Failed { shard: 1 }));
@@ -243,10 +243,14 @@ fn a_shard_that_fails_by_hand_keeps_no_other_from_turning() {
     let failures = timer.stats().shards.into_iter().map(|it| it.failure);
     let failed: Vec<_> = failures.map(|failure| failure.is_some()).collect();
     assert_eq!(failed, [false, true, false]);
-    // The failed shard has given its permit back, and refuses: every third timer is its.
-    let accepted = (3..10).filter(|id| timer.schedule(Duration::ZERO, *id).is_ok());
+    // The failed shard has given its permit back, and refuses.
+    let accepted = (3..10).filter(|id| {
+        set_home(&timer, *id as usize % 3);
+        timer.schedule(Duration::ZERO, *id).is_ok()
+    });
     assert_eq!(accepted.collect::<Vec<_>>(), [3, 5, 6]);
     assert_eq!((timer.turn(), fired.take().len()), (Ok(3), 3));
+    set_home(&timer, 1);
     let refused = timer.schedule_periodic(HOUR, rate(HOUR), 9).unwrap_err();
     assert!(matches!(
         refused.kind(),

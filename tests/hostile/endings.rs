@@ -2,7 +2,7 @@
 
 use crate::support::breakable::Breakable;
 use crate::support::setup::{
-    HOUR, ms, recording, reflexive, secs, set_of, sorted, stress, wait_until,
+    HOUR, ms, recording, reflexive, secs, set_of, sorted, spread, stress, wait_until,
 };
 use crate::{DRIVES, arm, one_shard};
 use std::cell::Cell;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tickwheel::{
-    Budget, Drive, EngineState, Expired, IdleStrategy, ManualClock, MissedTicks, Period, Routing,
+    Budget, Drive, EngineState, Expired, IdleStrategy, ManualClock, MissedTicks, Period,
     ScheduleErrorKind, Shutdown, StartError, StopError, Time, Timer, WeakTimer,
 };
 
@@ -135,10 +135,9 @@ fn an_end_that_fires_does_so_on_every_shard() {
     for drive in DRIVES {
         for mode in modes {
             let clock = ManualClock::new();
-            let builder = one_shard().shards(3).routing(Routing::Spread);
-            let builder = builder.drive(drive).clock(clock.clone());
+            let builder = one_shard().shards(3).drive(drive).clock(clock.clone());
             let (timer, fired) = recording(builder);
-            (0..300).for_each(|id| arm(&timer, HOUR * (1 + id as u32 % 50), id));
+            (0..300).for_each(|id| _ = spread(&timer, HOUR * (1 + id as u32 % 50), id));
             // A drain by hand fires what is due.
             if mode != Shutdown::FireAll {
                 clock.advance(50 * HOUR);
@@ -220,9 +219,9 @@ fn a_drain_fires_what_is_due_until_its_time_and_returns_the_rest() {
 #[test]
 fn a_drain_ends_with_its_last_timer() {
     for idle in [IdleStrategy::Park].into_iter().chain(SPINNING) {
-        let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).idle(idle));
-        timer.schedule(ms(30), 1).unwrap();
-        let far = timer.schedule(HOUR, 2).unwrap();
+        let (timer, fired) = recording(one_shard().shards(2).idle(idle));
+        spread(&timer, ms(30), 1);
+        let far = spread(&timer, HOUR, 2);
         let mode = Shutdown::Drain { within: HOUR };
         // The shard of the far timer cannot be done; the other one may be.
         let cut_short = timer.shutdown(mode, ms(1));
@@ -538,10 +537,10 @@ const SPINNING: [IdleStrategy; 2] = [
 #[test]
 fn waiting_for_a_spinning_engine_to_be_idle_ends() {
     for idle in SPINNING {
-        let (timer, fired) = recording(one_shard().shards(2).routing(Routing::Spread).idle(idle));
+        let (timer, fired) = recording(one_shard().shards(2).idle(idle));
         arm(&timer, HOUR, 0);
         for round in 1..=50 {
-            (0..4).for_each(|id| arm(&timer, Duration::ZERO, round * 4 + id));
+            (0..4).for_each(|id| _ = spread(&timer, Duration::ZERO, round * 4 + id));
             waits_until_idle(&timer)
                 .recv_timeout(secs(20))
                 .expect("it is idle");

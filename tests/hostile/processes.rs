@@ -1,8 +1,8 @@
 //! What needs a process of its own.
 
 use crate::children::in_a_process_of_its_own;
-use crate::support::setup::{ms, recording, us, wait_until};
-use crate::{arm, one_shard};
+use crate::one_shard;
+use crate::support::setup::{ms, recording, spread, us, wait_until};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,8 +15,8 @@ fn an_engine_opens_no_descriptor() {
     }
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = open();
-    let (timer, fired) = recording(Builder::new().shards(8).routing(tickwheel::Routing::Spread));
-    (0..8).for_each(|id| arm(&timer, us(100), id));
+    let (timer, fired) = recording(Builder::new().shards(8));
+    (0..8).for_each(|id| _ = spread(&timer, us(100), id));
     wait_until("all have fired", || fired.len() == 8);
     assert_eq!(open(), before);
     timer.stop().unwrap();

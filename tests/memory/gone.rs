@@ -7,9 +7,7 @@ use crate::support::loop_timer::LoopTimer;
 use crate::support::setup::{HOUR, ms, one_shard, secs};
 use crate::{churn, holds_soon};
 use std::time::Duration;
-use tickwheel::{
-    EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Routing, Settings, Time, Timer,
-};
+use tickwheel::{EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Settings, Time, Timer};
 
 /// What rounds may leave together. The smallest of the pieces that a round could leave are larger, and each round would.
 const LEFT: usize = 16 * 1024;
@@ -68,18 +66,15 @@ fn use_up(timer: &Timer<u64>) {
 #[test]
 fn an_engine_that_is_gone_holds_no_memory() {
     let _alone = crate::alone();
-    for routing in [Routing::Home, Routing::Spread] {
-        leaves_nothing("stopped", || {
-            let builder = one_shard().shards(2).routing(routing);
-            let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
-            use_up(&timer);
-            assert!(timer.stop().unwrap().len() > TIMERS as usize);
-        });
-        leaves_nothing("dropped", || {
-            let builder = one_shard().shards(2).routing(routing);
-            use_up(&builder.build_with(|_: Expired<u64>| ()).unwrap());
-        });
-    }
+    let builder = || one_shard().shards(2);
+    leaves_nothing("stopped", || {
+        let timer = builder().build_with(|_: Expired<u64>| ()).unwrap();
+        use_up(&timer);
+        assert!(timer.stop().unwrap().len() > TIMERS as usize);
+    });
+    leaves_nothing("dropped", || {
+        use_up(&builder().build_with(|_: Expired<u64>| ()).unwrap());
+    });
 }
 
 /// Cancels a quarter of the timers, fires what is due, and leaves the rest.

@@ -10,7 +10,7 @@ use crate::allocator::{refusing_from, refusing_pieces_from};
 use crate::children::in_a_process_of_its_own;
 use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
-use crate::support::setup::{ms, one_shard, rate, secs};
+use crate::support::setup::{ms, one_shard, rate, secs, spread};
 use crate::{by_hand, engine, holds_soon};
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::__internal::{Entry, Wheel};
 use tickwheel::{
-    Builder, EngineState, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Pinning, Routing,
+    Builder, EngineState, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Pinning,
     ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError, SystemError, Time, Timer,
 };
 
@@ -666,8 +666,8 @@ fn an_engine_whose_worker_was_refused_can_be_stopped_and_started_again() {
         move || _ = counter.fetch_add(1, Ordering::SeqCst)
     };
     let (count_fired, count_started) = (add_to(&fired), add_to(&started));
-    let builder = Builder::new().shards(2).routing(Routing::Spread);
-    let timer = builder
+    let timer = Builder::new()
+        .shards(2)
         .pinning(Pinning::Off)
         .on_worker_start(move |_| count_started())
         .build_with(move |_: Expired<u64>| count_fired())
@@ -681,7 +681,7 @@ fn an_engine_whose_worker_was_refused_can_be_stopped_and_started_again() {
     assert_eq!(timer.stats().rejected, 1);
     // The shard that has its worker already goes from there to a caller and back.
     drop(timer.drive_shard(0).unwrap());
-    (0..10).for_each(|n| _ = timer.schedule(ms(1), n).unwrap());
+    (0..10).for_each(|id| _ = spread(&timer, ms(1), id));
     assert!(holds_soon(|| fired.load(Ordering::SeqCst) == 10));
     assert_eq!(timer.stop().unwrap().len(), 0);
     assert_eq!(started.load(Ordering::SeqCst), 2);

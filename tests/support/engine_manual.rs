@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
+use tickwheel::__internal::set_home;
 use tickwheel::{
-    Builder, Cancel, Drive, EngineState, Expired, Key, ManualClock, Pinning, Reschedule, Routing,
-    StopError, Time, Timer, TimerHandle, TimerState, TurnError,
+    Builder, Cancel, Drive, EngineState, Expired, Key, ManualClock, Pinning, Reschedule, StopError,
+    Time, Timer, TimerHandle, TimerState, TurnError,
 };
 
 /// What the fuzzer chooses.
@@ -58,6 +59,9 @@ struct Engine {
     worker: bool,
     /// The thread that does the operations.
     home: ThreadId,
+    /// Whether the calling thread's home changes before each call, and the number of its changes.
+    spread: bool,
+    changes: usize,
 }
 
 impl Engine {
@@ -137,6 +141,10 @@ struct World {
 impl World {
     fn act(&mut self, act: Act<Name>) {
         let engine = self.engine.as_mut().expect("it is built");
+        if engine.spread {
+            engine.changes += 1;
+            set_home(&engine.timer, engine.changes % engine.timer.shards());
+        }
         self.book.act(engine, act);
     }
 
@@ -194,11 +202,6 @@ fn build(case: &Case, clock: &ManualClock, world: &Shared) -> Engine {
         .pinning(Pinning::Off)
         .tick(case.shape.tick.duration())
         .budget(case.budgets.budget())
-        .routing(if case.spread {
-            Routing::Spread
-        } else {
-            Routing::Home
-        })
         .drive(drive)
         .clock(clock.clone());
     let builder = case
@@ -218,6 +221,8 @@ fn build(case: &Case, clock: &ManualClock, world: &Shared) -> Engine {
         drains_all,
         worker: case.worker,
         home: thread::current().id(),
+        spread: case.spread && !case.worker,
+        changes: 0,
     }
 }
 

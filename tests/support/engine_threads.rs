@@ -22,8 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, IdleStrategy, ManualClock, MonotonicClock, Pinning, Routing, Time, Timer,
-    TimerState,
+    Builder, Clock, IdleStrategy, ManualClock, MonotonicClock, Pinning, Time, Timer, TimerState,
 };
 
 /// What the fuzzer chooses.
@@ -223,11 +222,6 @@ fn build(case: &Case, books: &Arc<Books>) -> Engine {
         .shards(1 + usize::from(case.shards % 3))
         .tick(Duration::from_micros(1 + u64::from(case.tick)))
         .budget(case.budgets.budget())
-        .routing(if case.spread {
-            Routing::Spread
-        } else {
-            Routing::Home
-        })
         .idle(match case.idle {
             Idle::Park => IdleStrategy::Park,
             Idle::Spin(us) => IdleStrategy::SpinThenPark {
@@ -263,7 +257,7 @@ fn produce(case: &Case, books: &Books, engine: &Engine) -> (Held, u64) {
         let mut first = 0;
         let mut producers = Vec::new();
         for ops in &case.producers.0 {
-            let producer = Producer::new(books, engine, first);
+            let producer = Producer::new(books, engine, first, case.spread);
             first += ops.len() as u64;
             let gate = &gate;
             producers.push(scope.spawn(move || {

@@ -7,7 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Drive, Expired, ManualClock, MissedTicks, Period, Pinning, Time, Timer};
+use tickwheel::__internal::set_home;
+use tickwheel::{
+    Builder, Drive, Expired, Key, ManualClock, MissedTicks, Period, Pinning, Time, Timer, When,
+};
 
 pub(crate) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -26,6 +29,12 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 /// Zombies and unread messages that are tolerated whatever the load: 16 Ki of the engine's zombie
 /// floor, 64 Ki of its inbox, and a quarter of growth before the engine looks again.
 pub(crate) const ZOMBIE_CONSTANT: u64 = 100 * 1024;
+
+/// Schedules timer `id` on shard `id % shards`.
+pub(crate) fn spread(timer: &Timer<u64>, when: impl Into<When>, id: u64) -> Key<u64> {
+    set_home(timer, id as usize % timer.shards());
+    timer.schedule(when, id).expect("the engine takes it")
+}
 
 /// Repeats of a stress test.
 pub(crate) fn stress(repeats: u64) -> u64 {

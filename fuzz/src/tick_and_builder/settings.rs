@@ -4,7 +4,7 @@ use arbitrary::Arbitrary;
 use std::collections::HashSet;
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, Builder, Drive, IdleStrategy, ManualClock, Pinning, Routing,
+    Budget, BuildError, Builder, Drive, IdleStrategy, ManualClock, Pinning,
     Settings as Shared,
 };
 
@@ -16,7 +16,6 @@ pub(super) struct Settings {
     budget: Option<(u8, u8, u8)>,
     pinning: Cores,
     idle: Idle,
-    spread: bool,
     name: String,
 }
 
@@ -109,11 +108,6 @@ impl Settings {
             .tick(self.tick())
             .budget(self.budget())
             .pinning(self.pinning())
-            .routing(if self.spread {
-                Routing::Spread
-            } else {
-                Routing::Home
-            })
             .idle(match self.idle {
                 Idle::Park => IdleStrategy::Park,
                 Idle::Spin(spin) => IdleStrategy::SpinThenPark { spin },

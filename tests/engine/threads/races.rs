@@ -4,12 +4,12 @@
 
 use crate::support::ledger::{Ends, Ledger};
 use crate::support::random::Random;
-use crate::support::setup::{Fired, HOUR, one_shard, stress, us};
+use crate::support::setup::{Fired, HOUR, one_shard, spread, stress, us};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
-use tickwheel::{Drive, Expired, Key, Routing, ScheduleErrorKind, Timer, TurnError};
+use tickwheel::{Drive, Expired, Key, ScheduleErrorKind, Timer, TurnError};
 
 /// Here a thread turns by hand what others schedule; `stress` stops engines with workers.
 #[test]
@@ -85,13 +85,13 @@ fn a_turn_by_hand_passes_over_a_shard_that_another_thread_turns() {
         }
         log.push(expired);
     };
-    let builder = one_shard().shards(2).routing(Routing::Spread);
+    let builder = one_shard().shards(2);
     let timer = builder.drive(Drive::Manual).build_with(handler).unwrap();
-    timer.schedule(Duration::ZERO, 0).unwrap();
+    spread(&timer, Duration::ZERO, 0);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| timer.turn());
         entered.recv().unwrap();
-        (1..5).for_each(|id| _ = timer.schedule(Duration::ZERO, id).unwrap());
+        (1..5).for_each(|id| _ = spread(&timer, Duration::ZERO, id));
         assert_eq!((timer.turn(), fired.len()), (Ok(2), 2));
         drop(leave);
         // It goes on to the other shard, where nothing is due any more.
@@ -114,10 +114,7 @@ const LIMIT: usize = 64;
 /// Each of four threads schedules up to a quarter of the limit and a bit more, so that they meet at it all the time.
 #[test]
 fn the_limit_is_exact_under_contention() {
-    let builder = one_shard()
-        .shards(2)
-        .routing(Routing::Spread)
-        .max_pending(LIMIT);
+    let builder = one_shard().shards(2).max_pending(LIMIT);
     let timer = builder.build_with(|_: Expired<u64>| ()).unwrap();
     // Raised after a schedule, lowered before a cancel: never above what is really pending.
     let (live, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));

@@ -1,13 +1,15 @@
 //! Several shards: all used under any affinity mask, with handlers of their own or an executor.
 
-use crate::support::setup::{Fired, HOUR, ms, one_shard, reflexive, secs, set_of, wait_until};
+use crate::support::setup::{
+    Fired, HOUR, ms, one_shard, reflexive, secs, set_of, spread, wait_until,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Budget, BuildError, Builder, Clock, Expired, PinState, Pinning, Routing, Shutdown, Time, Timer,
+    Budget, BuildError, Builder, Clock, Expired, PinState, Pinning, Shutdown, Time, Timer,
     WeakTimer, executor_fn,
 };
 
@@ -104,13 +106,10 @@ mod masks {
         let seen = Arc::new(Mutex::new(BTreeMap::new()));
         let log = Arc::clone(&seen);
         let handler = move |e: Expired<u64>| _ = log.lock().unwrap().insert(e.shard, allowed());
-        let timer = builder
-            .routing(Routing::Spread)
-            .build_with(handler)
-            .unwrap();
+        let timer = builder.build_with(handler).unwrap();
         let shards = timer.shards();
         for call in 1..=calls {
-            (0..shards).for_each(|_| _ = timer.schedule(ms(20), 0).unwrap());
+            (0..shards as u64).for_each(|id| _ = spread(&timer, ms(20), id));
             wait_until("all have fired", || {
                 timer.stats().fired as usize == call * shards
             });
@@ -301,7 +300,7 @@ mod masks {
 #[test]
 fn a_handlers_timers_stay_on_its_shard() {
     let (fired, log) = Fired::pair();
-    let builder = one_shard().shards(3).routing(Routing::Home);
+    let builder = one_shard().shards(3);
     let timer = crate::support::setup::reflexive(builder, move |timer: &Timer<u64>, expired| {
         if expired.payload > 0 {
             let key = timer.schedule(Duration::ZERO, expired.payload - 1).unwrap();
@@ -330,7 +329,6 @@ fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
     };
     let timer = one_shard()
         .shards(3)
-        .routing(Routing::Spread)
         .thread_name("own")
         .on_worker_start(note())
         .on_worker_stop(note())
@@ -353,7 +351,7 @@ fn each_shard_has_a_handler_of_its_own_that_needs_no_lock() {
         .unwrap();
     assert_eq!(made, [0, 1, 2]);
     for id in 0..TIMERS {
-        timer.schedule(Duration::from_micros(id % 700), id).unwrap();
+        spread(&timer, Duration::from_micros(id % 700), id);
     }
     let mut counts: Vec<_> = (0..3)
         .map(|_| receiver.recv_timeout(secs(20)).expect("every shard fires"))
@@ -379,10 +377,10 @@ fn an_executor_gets_what_expires_and_what_it_refuses_is_not_lost() {
     };
     let executor = executor_fn(execute, move |expired| log.push(expired));
     // Each shard is refused some.
-    let builder = one_shard().shards(2).routing(Routing::Spread);
+    let builder = one_shard().shards(2);
     let timer = builder.build_on(executor).unwrap();
     for id in (100..130).chain([13]) {
-        timer.schedule(ms(1), id).unwrap();
+        spread(&timer, ms(1), id);
     }
     wait_until("ten are taken and twenty refused", || overflow.len() == 20);
     timer.wait_idle();

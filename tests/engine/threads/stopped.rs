@@ -8,8 +8,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
+use tickwheel::__internal::set_home;
 use tickwheel::{
-    Builder, Drive, DrivenShard, Expired, PinState, Pinning, Routing, Shutdown, StopError, Timer,
+    Builder, Drive, DrivenShard, Expired, PinState, Pinning, Shutdown, StopError, Timer,
 };
 
 /// One test at a time stops threads.
@@ -86,13 +87,13 @@ fn a_thread_that_stops_in_a_turn_delays_no_other_shard() {
     let timer: Timer<u64> = one_shard()
         .shards(2)
         .drive(Drive::Workers)
-        .routing(Routing::Spread)
         .build_with(move |expired: Expired<u64>| {
             count[expired.shard].fetch_add(1, Ordering::SeqCst);
         })
         .unwrap();
     let shards = [0, 1].map(|shard| timer.drive_shard(shard).unwrap());
     for id in 0..2 {
+        set_home(&timer, id as usize);
         timer.schedule_periodic(ms(1), rate(ms(1)), id).unwrap();
     }
     let done = Arc::new(AtomicBool::new(false));
@@ -126,12 +127,12 @@ fn a_thread_that_stops_in_a_turn_by_hand_keeps_no_other_from_the_rest() {
     let timer: Timer<u64> = one_shard()
         .shards(SHARDS)
         .drive(Drive::Manual)
-        .routing(Routing::Spread)
         .build_with(move |expired: Expired<u64>| {
             count[expired.shard].fetch_add(1, Ordering::SeqCst);
         })
         .unwrap();
     for id in 0..SHARDS as u64 {
+        set_home(&timer, id as usize);
         timer.schedule_periodic(ms(1), rate(ms(1)), id).unwrap();
     }
     let turning = [0, 1].map(|_| {

@@ -1,9 +1,9 @@
 //! Real time: woken in time, and asleep while there is nothing to do.
 
-use crate::support::setup::{HOUR, ms, one_shard, recording, secs, us, wait_until};
+use crate::support::setup::{HOUR, ms, one_shard, recording, secs, spread, us, wait_until};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use tickwheel::{Drive, Expired, IdleStrategy, Key, ManualClock, Routing};
+use tickwheel::{Drive, Expired, IdleStrategy, Key, ManualClock};
 
 const IDLE: [IdleStrategy; 4] = [
     IdleStrategy::Park,
@@ -101,14 +101,11 @@ fn a_later_timer_does_not_wake_the_worker() {
 #[test]
 fn every_shard_is_idle_before_wait_idle_returns() {
     let clock = ManualClock::new();
-    let builder = one_shard()
-        .shards(3)
-        .routing(Routing::Spread)
-        .clock(clock.clone());
+    let builder = one_shard().shards(3).clock(clock.clone());
     let (timer, fired) = recording(builder);
     for round in 0..200 {
         for id in 0..30 {
-            timer.schedule(ms(1 + id % 3), round * 30 + id).unwrap();
+            spread(&timer, ms(1 + id % 3), round * 30 + id);
         }
         for _ in 0..3 {
             clock.advance(ms(1));

@@ -4,6 +4,7 @@ use super::books::{Books, Engine, PERIODICS};
 use super::{Delay, Op};
 use crate::support::ledger::Payload;
 use std::time::Duration;
+use tickwheel::__internal::set_home;
 use tickwheel::{TimerHandle, TimerState};
 
 /// The handles that a producer has kept, with their timers' numbers.
@@ -15,15 +16,18 @@ pub(super) struct Producer<'a> {
     pub(super) engine: &'a Engine,
     pub(super) first: u64,
     held: Held,
+    /// Whether the thread's home changes before each operation.
+    spread: bool,
 }
 
 impl<'a> Producer<'a> {
-    pub(super) fn new(books: &'a Books, engine: &'a Engine, first: u64) -> Self {
+    pub(super) fn new(books: &'a Books, engine: &'a Engine, first: u64, spread: bool) -> Self {
         Self {
             books,
             engine,
             first,
             held: Vec::new(),
+            spread,
         }
     }
 
@@ -36,6 +40,9 @@ impl<'a> Producer<'a> {
 
     fn step(&mut self, id: u64, op: Op) {
         let Self { books, engine, .. } = *self;
+        if self.spread {
+            set_home(engine, id as usize % engine.shards());
+        }
         let own = |back: u8| id - u64::from(back) % (id + 1 - self.first);
         match op {
             Op::Schedule(delay) => {
