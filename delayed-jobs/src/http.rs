@@ -36,7 +36,7 @@ use crate::job::{Found, Job, JobId, NewJob, Priority, Queue, State as JobState};
 use crate::metrics::plain;
 use crate::node::{Node, Shared};
 use crate::recurrence::Recurrence;
-use crate::store::{NewSchedule, Overlap, Overview, Page, Schedule, Scheduled, Search};
+use crate::store::{Listed, NewSchedule, Overlap, Overview, Page, Schedule, Scheduled, Search};
 
 mod common;
 mod deliveries;
@@ -232,7 +232,7 @@ async fn create_many(
 struct SearchQuery {
     limit: Option<usize>,
     from: Option<String>,
-    state: Option<JobState>,
+    state: Option<Listed>,
     key: Option<String>,
     after_ms: Option<u64>,
     before_ms: Option<u64>,

@@ -379,6 +379,12 @@ pub struct Job {
     /// When it was ready for the consumer that has taken it last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fired_ms: Option<u64>,
+    /// When the hold of the consumer that has it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_until_ms: Option<u64>,
+    /// When it died.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub died_ms: Option<u64>,
     /// How often a consumer has taken it.
     pub attempts: u32,
     /// After so many failed attempts it is dead.

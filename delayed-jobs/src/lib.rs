@@ -42,6 +42,6 @@ pub use node::Node;
 pub use recurrence::Recurrence;
 pub use settings::{Secret, Settings};
 pub use store::{
-    DeadJobs, Delivery, Limits, NewSchedule, NodeView, Overlap, Overview, Page, PartitionView,
-    Past, QueueView, Rate, Schedule, Scheduled, Search, Store,
+    DeadJobs, Delivery, Limits, Listed, NewSchedule, NodeView, Overlap, Overview, Page,
+    PartitionView, Past, QueueView, Rate, Schedule, Scheduled, Search, Store,
 };

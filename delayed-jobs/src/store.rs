@@ -54,7 +54,7 @@ mod schedules;
 
 pub use self::deliveries::Delivery;
 pub(crate) use self::deliveries::{Failed, Nack, Receipt, Taken};
-pub use self::lists::{DeadJobs, Page, Search};
+pub use self::lists::{DeadJobs, Listed, Page, Search};
 pub(crate) use self::partition::Fired;
 pub use self::partition::{NodeView, Overview, PartitionView, Past, QueueView};
 pub use self::queues::{Limits, Rate};
@@ -68,7 +68,7 @@ const OLDEST: (u32, u32) = (7, 0);
 
 /// Counts the changes of what the keys hold that nodes of another version could not read. Such nodes refuse
 /// to start; nodes of one layout run side by side, because each names its scripts by their hashes.
-const LAYOUT: u64 = 3;
+const LAYOUT: u64 = 4;
 
 /// Access to the jobs of a namespace, from any task of any process.
 ///

@@ -12,8 +12,8 @@ use super::common::{Answer, Shares, limit};
 use super::json::{Json, MOST, given, many};
 use super::request::{Asked, Body, Refusal, duration, optional};
 use crate::inbox;
-use crate::job::{FARTHEST, JobId, Queue, State as JobState};
-use crate::store::{DeadJobs, Failed, Nack, Page, Receipt, Search};
+use crate::job::{FARTHEST, JobId, Queue};
+use crate::store::{DeadJobs, Failed, Listed, Nack, Page, Receipt, Search};
 
 /// Longest wait of a request for deliveries.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -168,7 +168,7 @@ pub(super) struct DeadQuery {
 pub(super) async fn dead(State(shared): Shares, Asked(query): Asked<DeadQuery>) -> Answer<Page> {
     let (from, limit) = (query.from.as_deref(), limit(query.limit)?);
     let search = Search {
-        state: JobState::Dead,
+        state: Listed::Dead,
         queue: query.queue,
         ..Search::default()
     };

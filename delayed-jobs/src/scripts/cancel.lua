@@ -4,8 +4,9 @@ local id = ARGV[1]
 local key = base .. ':job:' .. id
 local job = redis.call('HMGET', key, 'state', 'due', 'once', 'payload')
 if not job[2] then return { 'unknown', 0 } end
-if redis.call('ZREM', base .. ':due', id) == 1 then
-  count_pending(queue_of(id), -1)
+if redis.call('ZREM', key_of('due', queue_of(id)), id) == 1 then
+  note_head(queue_of(id))
+  redis.call('ZREM', key_of('retry', queue_of(id)), id)
   retire(id, key, job[3], job[4], 'cancelled', ARGV[2])
   job[1] = 'cancelled'
 end

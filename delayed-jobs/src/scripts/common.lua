@@ -32,13 +32,20 @@ local function ready_keys(queue, from, to)
   for priority = from, to, -1 do keys[#keys + 1] = ready_key(queue, priority) end
   return keys
 end
--- Counts the pending jobs of a queue. Those of the default queue are the rest of `due`.
-local function count_pending(queue, more)
-  if queue ~= '' then redis.call('HINCRBY', base .. ':queues', queue, more) end
+-- Plans jobs of a queue. What follows are moments, of which one is the soonest, and ids, in turn. `heads` has the first
+-- moment of each queue.
+local function plan(queue, soonest, ...)
+  redis.call('ZADD', key_of('due', queue), ...)
+  redis.call('ZADD', base .. ':heads', 'LT', soonest, queue)
+end
+-- Notes the first moment of a queue after jobs have left it.
+local function note_head(queue)
+  local first = redis.call('ZRANGE', key_of('due', queue), 0, 0, 'WITHSCORES')[2]
+  if first then redis.call('ZADD', base .. ':heads', first, queue) else redis.call('ZREM', base .. ':heads', queue) end
 end
 -- Tells the holder of the partition when something is due, if that is its first moment now.
 local function announce(soonest)
-  local first = redis.call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')[2]
+  local first = redis.call('ZRANGE', base .. ':heads', 0, 0, 'WITHSCORES')[2]
   if not first or tonumber(soonest) <= tonumber(first) then redis.call('PUBLISH', channel, soonest) end
 end
 -- Writes the record of a new job. A payload of more than 64 bytes has a key of its own, because with a value as long as
@@ -63,7 +70,7 @@ end
 -- Moves a job whose attempts are used up to the dead ones.
 local function bury(id, reason, now_ms)
   redis.call('HSET', base .. ':job:' .. id, 'state', 'dead', 'reason', reason)
-  redis.call('ZADD', base .. ':dead', text(now_ms), id)
+  redis.call('ZADD', key_of('dead', queue_of(id)), text(now_ms), id)
 end
 -- Ends the hold of a job: it is ready again, or dead if its attempts are used up. Returns 'orphan', 'died' or 'ready'.
 local function end_hold(id, queue, held_key, now)
@@ -85,7 +92,7 @@ local function note_hold(queue, till)
 end
 -- Forgets a dead job. Returns how many were dead: 1 or 0.
 local function forget(id)
-  local gone = redis.call('ZREM', base .. ':dead', id)
+  local gone = redis.call('ZREM', key_of('dead', queue_of(id)), id)
   if gone == 1 then
     local key = base .. ':job:' .. id
     local once = redis.call('HGET', key, 'once')

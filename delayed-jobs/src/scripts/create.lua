@@ -6,18 +6,20 @@
 if ARGV[2] ~= '' and not is_born(ARGV[2]) then return { { 'lost', '', 0 } } end
 local now = math.ceil(now_us() / 1000)
 local created, soonest = text(now), math.huge
-local reply, entries = {}, {}
--- New jobs of each named queue; -1 if there is no room for the queue.
-local counts = {}
+local reply = {}
+-- What each queue gets: its soonest moment, and all moments and ids; false if there is no room for the queue.
+local added = {}
 for i = 3, #ARGV, 6 do
   local id, payload, due, delay, once, policy = unpack(ARGV, i, i + 5)
   local queue, known = queue_of(id), nil
-  if queue ~= '' and not counts[queue] then
+  if added[queue] == nil then
     local queues = base .. ':queues'
-    local is_new = redis.call('HEXISTS', queues, queue) == 0
-    counts[queue] = is_new and redis.call('HLEN', queues) >= tonumber(ARGV[1]) and -1 or 0
+    local is_one_more = queue ~= '' and redis.call('SISMEMBER', queues, queue) == 0 and
+      redis.call('SCARD', queues) >= tonumber(ARGV[1])
+    added[queue] = not is_one_more and { soonest = math.huge }
   end
-  if counts[queue] == -1 then
+  local entries = added[queue]
+  if not entries then
     known = true
     reply[#reply + 1] = { 'crowded', queue, 0 }
   elseif once ~= '' then
@@ -41,17 +43,17 @@ for i = 3, #ARGV, 6 do
     due = due == '' and now + tonumber(delay) or tonumber(due)
     local at = text(due)
     record(id, payload, 'due', at, 'created', created, 'once', once, 'policy', policy)
-    if queue ~= '' then counts[queue] = counts[queue] + 1 end
     entries[#entries + 1], entries[#entries + 2] = at, id
-    soonest = math.min(soonest, due)
+    entries.soonest = math.min(entries.soonest, due)
     reply[#reply + 1] = { 'created', id, due }
   end
 end
-for queue, count in pairs(counts) do
-  if count > 0 then count_pending(queue, count) end
+for queue, entries in pairs(added) do
+  if entries and #entries > 0 then
+    if queue ~= '' then redis.call('SADD', base .. ':queues', queue) end
+    plan(queue, text(entries.soonest), unpack(entries))
+    soonest = math.min(soonest, entries.soonest)
+  end
 end
-if #entries > 0 then
-  redis.call('ZADD', base .. ':due', unpack(entries))
-  announce(text(soonest))
-end
+if soonest < math.huge then announce(text(soonest)) end
 return reply

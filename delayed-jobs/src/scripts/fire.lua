@@ -13,32 +13,31 @@ local function tell_ready(queue, urgent)
   if urgent then redis.call('PUBLISH', ARGV[3], '! ' .. queue) end
   redis.call('PUBLISH', ARGV[3], queue == '' and ARGV[4] or ARGV[4] .. ' ' .. queue)
 end
-local due = redis.call('ZRANGEBYSCORE', base .. ':due', '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, ARGV[2])
-local late, fired, plain = {}, ' ' .. text(now_ms), {}
--- By what follows the digits of the id: priority, `-` and queue, each of them if it is there.
-local lists, find = { [''] = plain }, string.find
-for i = 1, #due, 2 do
-  local id, ready = due[i], plain
-  local at = find(id, '-', 1, true) + 17
-  if #id >= at then
-    local rest = string.sub(id, at)
-    ready = lists[rest] or {}
-    lists[rest] = ready
+local find, byte = string.find, string.byte
+local late, fired, room = {}, ' ' .. text(now_ms), tonumber(ARGV[2])
+for _, queue in ipairs(redis.call('ZRANGEBYSCORE', base .. ':heads', '-inf', now_ms, 'LIMIT', 0, room)) do
+  local due_key, plain, urgent = key_of('due', queue), {}, nil
+  local due = redis.call('ZRANGEBYSCORE', due_key, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, room)
+  for i = 1, #due, 2 do
+    local id, ready = due[i], plain
+    -- Behind the digits comes the priority, or `-` and the queue, or nothing.
+    local priority = byte(id, find(id, '-', 1, true) + 17)
+    if priority and priority ~= 45 then
+      urgent = urgent or {}
+      ready = urgent[priority] or {}
+      urgent[priority] = ready
+    end
+    ready[#ready + 1] = id .. ' ' .. due[i + 1] .. fired
+    late[#late + 1] = now_ms - tonumber(due[i + 1])
   end
-  ready[#ready + 1] = id .. ' ' .. due[i + 1] .. fired
-  late[#late + 1] = now_ms - tonumber(due[i + 1])
-end
-if #late > 0 then
   -- They are the first ones, because nothing else happens meanwhile.
-  redis.call('ZREMRANGEBYRANK', base .. ':due', 0, #late - 1)
-end
-for rest, ready in pairs(lists) do
-  if #ready > 0 then
-    local priority, queue = string.match(rest, '^(%d?)%-?(.*)$')
-    redis.call('RPUSH', ready_key(queue, tonumber(priority) or 0), unpack(ready))
-    count_pending(queue, -#ready)
-    tell_ready(queue, priority ~= '')
-  end
+  if #due > 0 then redis.call('ZREMRANGEBYRANK', due_key, 0, #due / 2 - 1) end
+  note_head(queue)
+  if #plain > 0 then redis.call('RPUSH', ready_key(queue, 0), unpack(plain)) end
+  for priority, ready in pairs(urgent or {}) do redis.call('RPUSH', ready_key(queue, priority - 48), unpack(ready)) end
+  tell_ready(queue, urgent)
+  room = room - #due / 2
+  if room == 0 then break end
 end
 -- Jobs of consumers that have died.
 local died = 0
@@ -56,7 +55,7 @@ for _, queue in ipairs(redis.call('ZRANGEBYSCORE', base .. ':holds', '-inf', now
   if left then redis.call('ZADD', base .. ':holds', left, queue) else redis.call('ZREM', base .. ':holds', queue) end
   if again then tell_ready(queue, urgent) end
 end
-local first = redis.call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')[2]
+local first = redis.call('ZRANGE', base .. ':heads', 0, 0, 'WITHSCORES')[2]
 local next, passed = first and tonumber(first) or math.huge, {}
 local hold = redis.call('ZRANGE', base .. ':holds', 0, 0, 'WITHSCORES')[2]
 if hold then next = math.min(next, tonumber(hold)) end

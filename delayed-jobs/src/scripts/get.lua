@@ -1,11 +1,20 @@
 -- Reads a job.
 -- ARGV id
--- Returns {state, due, created, fired, attempt, attempts before the last requeue, policy, reason, payload}
-local key = base .. ':job:' .. ARGV[1]
-local job = redis.call('HMGET', key, 'state', 'due', 'created', 'fired', 'attempt', 'spent', 'policy',
-  'reason', 'payload')
-if job[2] and not job[1] then
-  job[1] = redis.call('ZSCORE', base .. ':due', ARGV[1]) and 'pending' or 'fired'
+-- Returns its record as names and values, with its state and payload, and the moment at which its hold ends or at which
+--   it died
+local id = ARGV[1]
+local queue = queue_of(id)
+local job = redis.call('HGETALL', base .. ':job:' .. id)
+if #job == 0 then return job end
+local function add(name, value)
+  if value then job[#job + 1], job[#job + 2] = name, value end
 end
-job[9] = job[9] or long_payload(ARGV[1])
+local state = redis.call('HGET', base .. ':job:' .. id, 'state')
+if not state then
+  state = redis.call('ZSCORE', key_of('due', queue), id) and 'pending' or 'fired'
+  add('state', state)
+end
+add('held', redis.call('ZSCORE', key_of('held', queue), id))
+add('died', redis.call('ZSCORE', key_of('dead', queue), id))
+add('payload', long_payload(id))
 return job

@@ -33,8 +33,9 @@ for i = 5, #ARGV, 2 do
       local due = now + math.ceil(wait)
       local at = text(due)
       redis.call('HSET', key, 'due', at, 'reason', reason)
-      redis.call('ZADD', base .. ':due', at, id)
-      count_pending(queue_of(id), 1)
+      plan(queue_of(id), at, at, id)
+      -- Until the next attempt begins.
+      redis.call('ZADD', key_of('retry', queue_of(id)), at, id)
       soonest = math.min(soonest, due)
       reply[#reply + 1] = due
     end

@@ -10,7 +10,7 @@ if back > 0 then
   move_back(base .. ':holds', back)
 end
 local first = math.huge
-for _, set in ipairs({ 'due', 'holds', 'schedules' }) do
+for _, set in ipairs({ 'heads', 'holds', 'schedules' }) do
   local one = redis.call('ZRANGE', base .. ':' .. set, 0, 0, 'WITHSCORES')[2]
   if one then first = math.min(first, tonumber(one)) end
 end

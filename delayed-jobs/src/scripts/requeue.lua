@@ -2,19 +2,16 @@
 -- ARGV the ids
 -- Returns how many were dead
 local at = text(math.ceil(now_us() / 1000))
-local entries = {}
+local count = 0
 for _, id in ipairs(ARGV) do
-  if redis.call('ZREM', base .. ':dead', id) == 1 then
+  if redis.call('ZREM', key_of('dead', queue_of(id)), id) == 1 then
     local key = base .. ':job:' .. id
     -- The count goes on, so that no receipt of an earlier attempt fits a later one.
     redis.call('HSET', key, 'due', at, 'spent', redis.call('HGET', key, 'attempt') or 0)
     redis.call('HDEL', key, 'state')
-    entries[#entries + 1], entries[#entries + 2] = at, id
-    count_pending(queue_of(id), 1)
+    plan(queue_of(id), at, at, id)
+    count = count + 1
   end
 end
-if #entries > 0 then
-  redis.call('ZADD', base .. ':due', unpack(entries))
-  announce(at)
-end
-return #entries / 2
+if count > 0 then announce(at) end
+return count

@@ -6,11 +6,14 @@ local job = redis.call('HMGET', key, 'state', 'due', 'moved')
 if not job[2] then return { 'unknown', 0 } end
 -- First, because the job may have fired since. If it was cancelled, it does not fire as the move said.
 if once ~= '' and job[3] == once and job[1] ~= 'cancelled' then return { 'pending', tonumber(job[2]) } end
-if not redis.call('ZSCORE', base .. ':due', id) then return { job[1] or 'fired', tonumber(job[2]) } end
+local queue = queue_of(id)
+if not redis.call('ZSCORE', key_of('due', queue), id) then return { job[1] or 'fired', tonumber(job[2]) } end
 local now = math.ceil(now_us() / 1000)
 due = due == '' and now + tonumber(delay) or tonumber(due)
 local at = text(due)
 redis.call('HSET', key, 'due', at, 'moved', once)
-redis.call('ZADD', base .. ':due', at, id)
+redis.call('ZADD', key_of('due', queue), at, id)
+redis.call('ZADD', key_of('retry', queue), 'XX', at, id)
+note_head(queue)
 announce(at)
 return { 'pending', due }

@@ -77,6 +77,7 @@ for _, item in ipairs(items) do
   if payload and job[3] then
     local attempt = (job[1] or 0) + 1
     redis.call('HSET', key, 'attempt', attempt, 'fired', fired)
+    if attempt > 1 then redis.call('ZREM', key_of('retry', queue), id) end
     held[#held + 1], held[#held + 2] = till, id
     taken[#taken + 1] = { id, attempt, tonumber(job[2] or 0), job[3], tonumber(due), tonumber(fired),
       payload, job[5] }

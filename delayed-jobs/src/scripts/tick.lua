@@ -8,13 +8,13 @@ local key, schedules = base .. ':schedule:' .. name, base .. ':schedules'
 local planned = redis.call('ZSCORE', schedules, name)
 if not planned or tonumber(planned) ~= tonumber(at) then return 0 end
 redis.call('ZADD', schedules, ARGV[3], name)
-local plan = redis.call('HMGET', key, 'payload', 'policy', 'overlap', 'job')
-if plan[3] == 'skip' and plan[4] then
-  local last = redis.call('HMGET', base .. ':job:' .. plan[4], 'due', 'state')
+local made = redis.call('HMGET', key, 'payload', 'policy', 'overlap', 'job')
+if made[3] == 'skip' and made[4] then
+  local last = redis.call('HMGET', base .. ':job:' .. made[4], 'due', 'state')
   if last[1] and not last[2] then return 0 end
 end
-record(id, plan[1], 'due', at, 'created', text(math.ceil(now_us() / 1000)), 'policy', plan[2], 'schedule', name)
-count_pending(queue_of(id), 1)
+record(id, made[1], 'due', at, 'created', text(math.ceil(now_us() / 1000)), 'policy', made[2], 'schedule', name)
 redis.call('HSET', key, 'job', id)
-redis.call('ZADD', base .. ':due', at, id)
+if queue_of(id) ~= '' then redis.call('SADD', base .. ':queues', queue_of(id)) end
+plan(queue_of(id), at, at, id)
 return 1

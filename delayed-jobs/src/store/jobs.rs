@@ -258,27 +258,19 @@ impl Store {
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn get(&self, id: &JobId) -> Result<Job> {
-        type Text = Option<String>;
-        type Number = Option<u64>;
-        type Fields = (
-            Text,
-            Number,
-            Number,
-            Number,
-            Option<u32>,
-            Option<u32>,
-            Text,
-            Text,
-            Text,
-        );
-        let (state, due, created, fired_ms, attempt, spent, policy, reason, payload): Fields = self
-            .run(script!("get"), id.partition(), id.as_str())
-            .await?;
-        let state = state.as_deref().and_then(State::parse);
-        let (Some(state), Some(due_ms), Some(created_ms)) = (state, due, created) else {
+        let script = script!("get");
+        let record = self.run(script, id.partition(), id.as_str());
+        let record: HashMap<String, String> = record.await?;
+        let text = |name: &str| record.get(name).cloned();
+        let number = |name: &str| record.get(name).and_then(|text| text.parse().ok());
+        let state = record.get("state").and_then(|text| State::parse(text));
+        let (Some(state), Some(due_ms), Some(created_ms)) =
+            (state, number("due"), number("created"))
+        else {
             return Err(StoreError::Unknown(id.to_string()));
         };
         let has_ended = matches!(state, State::Done | State::Cancelled);
+        let attempts = number("attempt").unwrap_or(0) - number("spent").unwrap_or(0);
         Ok(Job {
             id: id.clone(),
             queue: id.queue(),
@@ -286,11 +278,13 @@ impl Store {
             state,
             due_ms,
             created_ms,
-            fired_ms,
-            attempts: attempt.unwrap_or(0).saturating_sub(spent.unwrap_or(0)),
-            max_attempts: policy.as_deref().map_or(0, most_attempts),
-            reason,
-            payload: payload.filter(|_| !has_ended),
+            fired_ms: number("fired"),
+            held_until_ms: number("held"),
+            died_ms: number("died"),
+            attempts: u32::try_from(attempts).unwrap_or(0),
+            max_attempts: text("policy").map_or(0, |policy| most_attempts(&policy)),
+            reason: text("reason"),
+            payload: text("payload").filter(|_| !has_ended),
         })
     }
 }

@@ -4,26 +4,55 @@ use std::collections::HashMap;
 
 use futures_util::future::{join_all, try_join_all};
 use redis::{Cmd, Script};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{Job, JobId, Priority, Queue, State};
+use crate::job::{Job, JobId, Priority, Queue};
+use crate::units::millis;
 
 /// Ids that one script is given.
 const AT_ONCE: usize = 500;
 
-/// Pages that are looked through for a job of the wanted queue before an empty one is the answer.
-const PAGES: usize = 20;
+/// The jobs that a list is of. Redis keeps no list of ended ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Listed {
+    /// Those that wait for their time, the next first.
+    #[default]
+    Pending,
+    /// Those that have failed and whose next attempt has not begun, the next first.
+    Retrying,
+    /// Those that have fired, partition by partition: first those that wait for a consumer, then those that are held.
+    Fired,
+    /// Those that consumers hold, in the order in which their holds end.
+    Running,
+    /// Those whose attempts are used up, the last first.
+    Dead,
+}
 
-/// The jobs that a list is of.
+impl Listed {
+    /// As the scripts name the sets, if they have one.
+    fn kind(self) -> Option<&'static str> {
+        match self {
+            Self::Pending => Some("due"),
+            Self::Retrying => Some("retry"),
+            Self::Fired => None,
+            Self::Running => Some("held"),
+            Self::Dead => Some("dead"),
+        }
+    }
+}
+
+/// Which jobs are wanted.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// Pending, fired or dead; Redis keeps no list of ended jobs.
-    pub state: State,
-    /// Due at this moment or later, in milliseconds since 1970.
+    /// The list they are in.
+    pub state: Listed,
+    /// At this moment or later, in milliseconds since 1970: when they are due, when holds end, when they died. It does not
+    /// count for a list of fired jobs.
     pub after_ms: u64,
-    /// Due before this moment.
+    /// Before this moment.
     pub before_ms: u64,
     /// Only those of this queue.
     pub queue: Option<Queue>,
@@ -32,7 +61,7 @@ pub struct Search {
 impl Default for Search {
     fn default() -> Self {
         Self {
-            state: State::Pending,
+            state: Listed::Pending,
             after_ms: 0,
             before_ms: u64::MAX,
             queue: None,
@@ -54,21 +83,34 @@ pub enum DeadJobs<'a> {
 /// A part of a list of jobs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
-    /// Pending jobs in the order of their deadlines; others partition by partition.
+    /// In the order that the list has.
     pub jobs: Vec<Job>,
     /// Where the list goes on, if it does.
     pub next: Option<String>,
 }
 
-/// What a page is a part of.
+/// Members of a list, and where it goes on.
+type Members = (Vec<String>, Option<String>);
+
+/// What is listed partition by partition.
 #[derive(Clone, Copy)]
-pub(super) enum List<'a> {
-    /// Pending jobs by their moments.
-    Due(&'a Search),
-    /// Fired jobs: in each partition those that wait for a consumer, then those that consumers hold.
-    Fired,
-    /// The members of a sorted set of each partition.
-    Set(&'static str),
+pub(super) enum Unordered<'a> {
+    /// The names of schedules.
+    Schedules,
+    /// Fired jobs, of one queue or of all.
+    Fired(Option<&'a Queue>),
+}
+
+/// A range of a partition's jobs that have moments.
+struct Range<'a> {
+    kind: &'a str,
+    queue: Option<&'a Queue>,
+    /// As Redis writes ranges: `(` excludes what comes after it.
+    first: String,
+    last: String,
+    backwards: bool,
+    skip: usize,
+    most: usize,
 }
 
 impl Store {
@@ -82,70 +124,42 @@ impl Store {
     }
 
     /// Lists jobs, at most `limit`, from where another page ended. A page may hold fewer jobs though there are more. The
-    /// end of a page counts jobs, of those that are pending only those due at its last moment: if some of them leave the
-    /// list before the next page is asked for, as many others are passed over.
+    /// end of a page counts the jobs of its last moment: if some of them leave the list before the next page is asked for,
+    /// as many others are passed over. In a list of fired jobs it counts those of a partition.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unfit`] if `from` is not the end of a page or the state has no list,
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
     pub async fn search(&self, search: &Search, from: Option<&str>, limit: usize) -> Result<Page> {
-        let list = match search.state {
-            State::Pending => List::Due(search),
-            State::Fired => List::Fired,
-            State::Dead => List::Set("dead"),
-            ended => {
-                let hint = format!("there is no list of {ended} jobs; ask by id or key");
-                return Err(StoreError::Unfit(hint));
+        self.refresh().await?;
+        let (ids, next) = match search.state.kind() {
+            Some(kind) => self.by_moment(kind, search, from, limit).await?,
+            None => {
+                let fired = Unordered::Fired(search.queue.as_ref());
+                self.by_partition(fired, from, limit).await?
             }
         };
-        let (mut ids, mut next) = self.members(list, from, limit).await?;
-        let is_wanted = |id: &JobId| {
-            search
-                .queue
-                .as_ref()
-                .is_none_or(|queue| *queue == id.queue())
-        };
-        let wanted = |ids: Vec<String>| -> Vec<JobId> {
-            let ids = ids.iter().filter_map(|id| id.parse().ok());
-            ids.filter(is_wanted).collect()
-        };
-        let mut found = wanted(std::mem::take(&mut ids));
-        // The jobs of a small queue are few among all.
-        for _ in 0..PAGES {
-            let Some(from) = next.as_deref().filter(|_| found.is_empty()) else {
-                break;
-            };
-            (ids, next) = self.members(list, Some(from), AT_ONCE.min(limit)).await?;
-            found = wanted(ids);
-        }
-        let ids = found.into_iter();
-        let found = join_all(ids.map(async |id| self.get(&id).await)).await;
+        let ids = ids.iter().filter_map(|id| id.parse().ok());
+        let found = join_all(ids.map(async |id: JobId| self.get(&id).await)).await;
         // A job that is unknown has ended while the list was read.
         let found = found
             .into_iter()
             .filter(|job| !matches!(job, Err(StoreError::Unknown(_))));
-        let mut jobs: Vec<Job> = found.collect::<Result<_>>()?;
-        jobs.retain(|job| (search.after_ms..search.before_ms).contains(&job.due_ms));
+        let jobs = found.collect::<Result<_>>()?;
         Ok(Page { jobs, next })
     }
 
-    /// Dead jobs, at most `limit`, those that died first coming first in each partition, from where another
-    /// page ended.
+    /// Dead jobs, at most `limit`, those that died last coming first, from where another page ended.
     ///
     /// # Errors
     ///
     /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
     pub async fn dead(&self, from: Option<&str>, limit: usize) -> Result<Page> {
-        self.search(
-            &Search {
-                state: State::Dead,
-                ..Search::default()
-            },
-            from,
-            limit,
-        )
-        .await
+        let dead = Search {
+            state: Listed::Dead,
+            ..Search::default()
+        };
+        self.search(&dead, from, limit).await
     }
 
     /// Finds the job that an idempotency key has made.
@@ -160,29 +174,25 @@ impl Store {
         id.ok_or_else(|| StoreError::Unknown(format!("of the key `{key}`")))
     }
 
-    /// Returns the members of a list, at most `limit`, from where another page ended, and where it goes on.
-    pub(super) async fn members(
+    /// Returns members partition by partition.
+    pub(super) async fn by_partition(
         &self,
-        list: List<'_>,
+        list: Unordered<'_>,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<String>, Option<String>)> {
-        self.refresh().await?;
-        if let List::Due(search) = list {
-            return self.due(search, from, limit).await;
-        }
+    ) -> Result<Members> {
         let (mut partition, _, mut skip) = place(from, 0)?;
         let mut ids = Vec::new();
         while partition < self.partitions() && ids.len() < limit {
-            let base = self.base(partition);
             let (first, most) = (index(skip), index(limit - ids.len()));
             let last = first.saturating_add(most - 1);
-            let found: Vec<String> = match list {
-                List::Set(set) => {
-                    let range = Cmd::zrange(format!("{base}:{set}"), first, last);
+            let base = self.base(partition);
+            let found = match list {
+                Unordered::Schedules => {
+                    let range = Cmd::zrange(format!("{base}:schedules"), first, last);
                     self.ask(&range).await?
                 }
-                _ => self.fired(&base, first, last).await?,
+                Unordered::Fired(queue) => self.fired(&base, queue, first, last).await?,
             };
             skip += found.len();
             if found.is_empty() {
@@ -195,12 +205,26 @@ impl Store {
     }
 
     /// Returns fired jobs of a partition, queue by queue: those that wait for a consumer, then those that are held.
-    async fn fired(&self, base: &str, mut first: isize, mut last: isize) -> Result<Vec<String>> {
-        let named: Vec<String> = self.ask(&Cmd::hkeys(format!("{base}:queues"))).await?;
-        let mut suffixes: Vec<String> = named.iter().map(|name| format!(":{name}")).collect();
-        suffixes.push(String::new());
-        suffixes.sort_unstable();
-        for suffix in suffixes {
+    async fn fired(
+        &self,
+        base: &str,
+        queue: Option<&Queue>,
+        mut first: isize,
+        mut last: isize,
+    ) -> Result<Vec<String>> {
+        let mut queues: Vec<String> = match queue {
+            Some(queue) => vec![queue.suffix().to_owned()],
+            None => self.ask(&Cmd::smembers(format!("{base}:queues"))).await?,
+        };
+        if queue.is_none() {
+            queues.push(String::new());
+            queues.sort_unstable();
+        }
+        for queue in queues {
+            let suffix = match queue.is_empty() {
+                true => queue,
+                false => format!(":{queue}"),
+            };
             let held = format!("{base}:held{suffix}");
             let urgent = (1..=Priority::HIGHEST.get()).rev();
             let urgent = urgent.map(|priority| format!("{base}:ready{priority}{suffix}"));
@@ -229,60 +253,91 @@ impl Store {
         Ok(Vec::new())
     }
 
-    /// Returns pending jobs in the order of their moments, partition by partition where several are due at one.
-    async fn due(
+    /// Returns jobs in the order of their moments, partition by partition where several have one.
+    async fn by_moment(
         &self,
+        kind: &str,
         search: &Search,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<String>, Option<String>)> {
-        let (begin, moment, skip) = place(from, search.after_ms)?;
+    ) -> Result<Members> {
+        let backwards = search.state == Listed::Dead;
+        let end = if backwards {
+            search.before_ms
+        } else {
+            search.after_ms
+        };
+        let (begin, moment, skip) = place(from, end)?;
         let partitions = self.partitions();
         // Twice its share of each: jobs are spread at random.
         let share = limit.saturating_mul(2) / usize::from(partitions);
         let most = share.saturating_add(10).min(limit);
         let parts = (0..partitions).map(async |partition| -> Result<Vec<(u64, u16, String)>> {
             // The page before has ended amid the jobs of its last moment.
-            let after = match partition < begin {
-                true => format!("({moment}"),
-                false => moment.to_string(),
+            let is_passed = from.is_some() && partition < begin;
+            let excluded = is_passed || from.is_none() && backwards;
+            let edge = format!("{}{moment}", if excluded { "(" } else { "" });
+            let (first, last) = match backwards {
+                true => (search.after_ms.to_string(), edge),
+                false => (edge, format!("({}", search.before_ms)),
             };
-            let skip = if partition == begin { skip } else { 0 };
-            let (key, before) = (
-                self.base(partition) + ":due",
-                format!("({}", search.before_ms),
-            );
-            let (skip, most) = (index(skip), index(most));
-            let range = Cmd::zrangebyscore_limit_withscores(key, after, before, skip, most);
-            let found: Vec<(String, u64)> = self.ask(&range).await?;
-            let one = |(id, due)| (due, partition, id);
-            Ok(found.into_iter().map(one).collect())
+            let range = Range {
+                kind,
+                queue: search.queue.as_ref(),
+                first,
+                last,
+                backwards,
+                skip: if partition == begin { skip } else { 0 },
+                most,
+            };
+            let found = self.range(partition, range).await?;
+            Ok(found
+                .into_iter()
+                .map(|(id, at)| (at, partition, id))
+                .collect())
         });
         let parts = try_join_all(parts).await?;
+        let order = |one: &(u64, u16, String)| match backwards {
+            true => (u64::MAX - one.0, one.1),
+            false => (one.0, one.1),
+        };
         // Behind the last one of a partition that may have more nothing is known to be next.
         let cut = parts.iter().filter(|part| part.len() == most);
-        let cut = cut
-            .filter_map(|part| part.last().map(|last| (last.0, last.1)))
-            .min();
+        let cut = cut.filter_map(|part| part.last().map(order)).min();
         let mut found: Vec<_> = parts.into_iter().flatten().collect();
-        found.sort_by_key(|one| (one.0, one.1));
+        found.sort_by_key(order);
         let all = found.len();
         if let Some(cut) = cut {
-            found.retain(|one| (one.0, one.1) <= cut);
+            found.retain(|one| order(one) <= cut);
         }
         found.truncate(limit);
         let next = found.last().filter(|_| cut.is_some() || found.len() < all);
-        let next = next.map(|&(due, partition, _)| {
-            let of_last = |one: &&(u64, u16, String)| (one.0, one.1) == (due, partition);
-            let before = if (moment, begin) == (due, partition) {
+        let next = next.map(|&(at, partition, _)| {
+            let of_last = |one: &&(u64, u16, String)| (one.0, one.1) == (at, partition);
+            let before = if (moment, begin) == (at, partition) {
                 skip
             } else {
                 0
             };
             let skip = before + found.iter().filter(of_last).count();
-            format!("{partition}.{due}.{skip}")
+            format!("{partition}.{at}.{skip}")
         });
         Ok((found.into_iter().map(|one| one.2).collect(), next))
+    }
+
+    /// Returns a range of a partition's jobs, with their moments.
+    async fn range(&self, partition: u16, range: Range<'_>) -> Result<Vec<(String, u64)>> {
+        let args = (
+            range.kind,
+            range.queue.map_or("*", Queue::suffix),
+            range.first,
+            range.last,
+            u8::from(range.backwards),
+            range.skip,
+            // A number that the script can count with.
+            range.most.min(u32::MAX as usize),
+        );
+        self.run(script!("list"), partition, args).await
     }
 
     /// Gives dead jobs all their attempts again, and makes them due now. Returns how many they were.
@@ -304,30 +359,83 @@ impl Store {
     }
 
     async fn resolve(&self, script: &Script, jobs: DeadJobs<'_>) -> Result<u64> {
-        let mut parts: HashMap<u16, Vec<String>> = HashMap::new();
-        if let DeadJobs::These(ids) = jobs {
-            for id in ids {
-                parts
-                    .entry(id.partition())
-                    .or_default()
-                    .push(id.to_string());
-            }
-        } else {
-            self.refresh().await?;
-            for partition in 0..self.partitions() {
-                // Jobs that die meanwhile are left to the next request.
-                let all = Cmd::zrange(self.base(partition) + ":dead", 0, -1);
-                let mut ids: Vec<String> = self.ask(&all).await?;
-                if let DeadJobs::Of(queue) = jobs {
-                    ids.retain(|id| id.parse().is_ok_and(|id: JobId| id.queue() == *queue));
+        let mut count = 0;
+        let queue = match jobs {
+            DeadJobs::These(ids) => {
+                let mut parts: HashMap<u16, Vec<&str>> = HashMap::new();
+                for id in ids {
+                    parts.entry(id.partition()).or_default().push(id.as_str());
                 }
-                parts.insert(partition, ids);
+                for (partition, ids) in parts {
+                    for ids in ids.chunks(AT_ONCE) {
+                        count += self.run::<u64>(script, partition, ids).await?;
+                    }
+                }
+                return Ok(count);
+            }
+            DeadJobs::Of(queue) => Some(queue),
+            DeadJobs::All => None,
+        };
+        self.refresh().await?;
+        // Jobs that die from now on are left to the next request.
+        let last = self.redis_ms().await?;
+        for partition in 0..self.partitions() {
+            while let Some(resolved) = self
+                .resolve_first(script, partition, queue, &last.to_string(), AT_ONCE)
+                .await?
+            {
+                count += resolved;
             }
         }
+        Ok(count)
+    }
+
+    /// Does something to the first dead jobs of a partition, at most `most`, that died until `last`; `None` if there are
+    /// none.
+    async fn resolve_first(
+        &self,
+        script: &Script,
+        partition: u16,
+        queue: Option<&Queue>,
+        last: &str,
+        most: usize,
+    ) -> Result<Option<u64>> {
+        let range = Range {
+            kind: "dead",
+            queue,
+            first: "-inf".to_owned(),
+            last: last.to_owned(),
+            backwards: false,
+            skip: 0,
+            most,
+        };
+        let dead = self.range(partition, range).await?;
+        if dead.is_empty() {
+            return Ok(None);
+        }
+        let ids: Vec<String> = dead.into_iter().map(|(id, _)| id).collect();
+        self.run(script, partition, ids).await.map(Some)
+    }
+
+    /// Forgets dead jobs of a partition that the settings do not keep, at most [`AT_ONCE`] for each of the two settings;
+    /// how many they were.
+    pub(crate) async fn prune(&self, partition: u16) -> Result<u64> {
+        let (settings, script) = (self.settings(), script!("purge"));
         let mut count = 0;
-        for (partition, ids) in parts {
-            for ids in ids.chunks(AT_ONCE) {
-                count += self.run::<u64>(script, partition, ids).await?;
+        if let Some(kept) = settings.dead_retention {
+            let last = self.redis_ms().await?.saturating_sub(millis(kept));
+            let forgotten = self
+                .resolve_first(script, partition, None, &last.to_string(), AT_ONCE)
+                .await?;
+            count += forgotten.unwrap_or(0);
+        }
+        if let Some(most) = settings.max_dead {
+            let kept = most.div_ceil(u64::from(self.partitions()));
+            let more = self.dead_in(partition).await?.saturating_sub(kept);
+            let more = usize::try_from(more).unwrap_or(AT_ONCE).min(AT_ONCE);
+            if more > 0 {
+                let forgotten = self.resolve_first(script, partition, None, "+inf", more);
+                count += forgotten.await?.unwrap_or(0);
             }
         }
         Ok(count)

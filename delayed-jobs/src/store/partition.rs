@@ -11,13 +11,9 @@ use super::schedules::Passed;
 use super::{Store, Timed};
 use crate::error::Result;
 use crate::job::Queue;
-use crate::units::millis;
 
 /// Jobs made ready by one script; Redis does nothing else meanwhile.
 const MOST_AT_ONCE: usize = 1000;
-
-/// Dead jobs forgotten by one script.
-const PRUNED: usize = 500;
 
 /// The lease as it was granted, `token@node`, or how many milliseconds another node's lease lasts if nothing
 /// is heard of that node; and whether the partition knows the birth of the namespace.
@@ -88,14 +84,9 @@ impl Store {
         })
     }
 
-    /// Forgets dead jobs of a partition that the settings do not keep; how many they were.
-    pub(crate) async fn prune(&self, partition: u16) -> Result<u64> {
-        let settings = self.settings();
-        let text = |limit: Option<u64>| limit.map_or_else(String::new, |limit| limit.to_string());
-        let share = |most: u64| most.div_ceil(u64::from(self.partitions()));
-        let age = text(settings.dead_retention.map(millis));
-        let args = (age, text(settings.max_dead.map(share)), PRUNED);
-        self.run(script!("prune"), partition, args).await
+    /// Counts the dead jobs of a partition.
+    pub(super) async fn dead_in(&self, partition: u16) -> Result<u64> {
+        Ok(self.view(partition).await?.0.dead)
     }
 
     /// Says that a node is alive, and what it has done since its last beat; the names of all that are alive.

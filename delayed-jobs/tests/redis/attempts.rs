@@ -254,7 +254,7 @@ async fn dead_jobs_are_forgotten_when_they_are_too_many_or_too_old() {
     .await;
     node.stop().await;
     let left: Vec<_> = store.dead(None, 9).await.unwrap().jobs;
-    let left: Vec<_> = left.into_iter().map(|job| job.id).collect();
+    let left: Vec<_> = left.into_iter().rev().map(|job| job.id).collect();
     assert_eq!(left, ids[2..], "the first ones are gone");
     assert!(store.get(&ids[0]).await.is_err());
     assert!(store.by_key("k0").await.is_err() && store.by_key("k2").await.is_ok());

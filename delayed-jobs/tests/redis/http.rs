@@ -333,7 +333,7 @@ const REFUSED: &[(&str, &str, u16, &str)] = &[
     ("GET /v1/jobs?limit=0", "", 400, "1 to 1000"),
     ("GET /v1/jobs?from=here", "", 400, "end of a page"),
     ("GET /v1/jobs?size=1", "", 400, "size"),
-    ("GET /v1/jobs?state=done", "", 400, "no list of done"),
+    ("GET /v1/jobs?state=done", "", 400, "unknown variant `done`"),
     ("GET /v1/jobs?state=x", "", 400, "state"),
     ("GET /v1/jobs?key=a&state=dead", "", 400, "alone"),
     ("PUT /v1/jobs", "", 405, "openapi.json"),

@@ -22,6 +22,7 @@ mod clusters;
 mod deliveries;
 mod failures;
 mod http;
+mod lists;
 mod node;
 mod operators;
 mod packages;

@@ -78,12 +78,13 @@ async fn a_notice_that_is_lost_is_noticed() {
     let _node = Node::start(scene.settings.clone()).await.unwrap();
     scene.shared_by(1).await;
     tokio::time::sleep(300 * MS).await;
-    // What the script does, less the notice: its number is used and nobody hears of it.
+    // What the script does, less the notice: nobody hears of it.
     let (due, id) = (now_ms() + 1_500, "2-00000000000000aa");
     for words in [
         format!("HSET jobs:{{2}}:job:{id} payload 1 due {due} created 1 policy 1"),
         format!("ZADD jobs:{{2}}:due {due} {id}"),
-        "INCR jobs:{2}:seq".to_owned(),
+        // Of the default queue, whose name is empty.
+        format!("ZADD jobs:{{2}}:heads {due} "),
     ] {
         let _: u64 = say(&scene.redis, &words).await;
     }
@@ -180,7 +181,9 @@ async fn a_moment_that_no_notice_tells_is_found_by_the_next_renewal() {
     let (scene, _node) = Scene::served_with(|settings| settings.partitions = 1).await;
     let id = scene.create(job("x", HOUR)).await;
     let due = now_ms() + 100;
-    let _: u64 = say(&scene.redis, &format!("ZADD jobs:{{0}}:due {due} {id}")).await;
+    for words in [format!("due {due} {id}"), format!("heads {due} ")] {
+        let _: u64 = say(&scene.redis, &format!("ZADD jobs:{{0}}:{words}")).await;
+    }
     scene.collect(&[id]).await;
 }
 

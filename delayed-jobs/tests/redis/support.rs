@@ -184,7 +184,7 @@ pub(crate) async fn connection(redis: &RedisProcess) -> redis::aio::MultiplexedC
 
 /// Says a command of several words to a Redis.
 pub(crate) async fn say<T: FromRedisValue>(redis: &RedisProcess, words: &str) -> T {
-    let mut words = words.split_whitespace();
+    let mut words = words.split(' ');
     let mut command = redis::cmd(words.next().unwrap());
     for word in words {
         command.arg(word);
