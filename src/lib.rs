@@ -125,10 +125,12 @@ mod texts;
 #[cfg(feature = "std")]
 mod contain;
 
-// The part that one thread needs; without features nothing else is compiled.
+// The part that one thread needs; without features nothing else is compiled. rustdoc shows the methods of a type in the
+// order of these modules.
+mod settings;
+
 mod local;
 mod loop_timer;
-mod settings;
 mod state;
 mod sync;
 mod time;

@@ -102,7 +102,9 @@ fn fire_due<F: Steps>(
 ///         if expired.payload == 13 {
 ///             return Err("unlucky".to_owned());
 ///         }
-///         due.timer().schedule(now, Duration::from_secs(1), expired.payload).map_err(|e| e.to_string())?;
+///         due.timer()
+///             .schedule(now, Duration::from_secs(1), expired.payload)
+///             .map_err(|e| e.to_string())?;
 ///     }
 ///     println!("{} have fired", due.finish().fired);
 ///     Ok(())

@@ -42,7 +42,8 @@ const MAX_TICK: Duration = Duration::from_secs(3600);
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let settings = Settings::new().clock(MonotonicClock::new());
 /// let poll = mio::Poll::new()?;
-/// let first: EventLoopTimer<u64> = settings.clone().build_with_mio(poll.registry(), mio::Token(0))?;
+/// let first: EventLoopTimer<u64> =
+///     settings.clone().build_with_mio(poll.registry(), mio::Token(0))?;
 /// let thread = std::thread::current();
 /// let second: EventLoopTimer<u64> = settings.build_with_waker(move || thread.unpark())?;
 /// # drop((first, second));

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/api.rs"]
 mod api;
+#[path = "tidy/blocks.rs"]
+mod blocks;
 #[path = "tidy/circles.rs"]
 mod circles;
 #[path = "tidy/defaults.rs"]

@@ -77,7 +77,9 @@ impl Builder {
     /// // Each shard counts in a map of its own.
     /// let timer = Builder::new().build_per_shard(|_shard| {
     ///     let mut seen = HashMap::new();
-    ///     move |_: &Timer<&str>, expired: Expired<&str>| *seen.entry(expired.payload).or_insert(0) += 1
+    ///     move |_: &Timer<&str>, expired: Expired<&str>| {
+    ///         *seen.entry(expired.payload).or_insert(0) += 1
+    ///     }
     /// })?;
     /// timer.schedule(Duration::from_millis(1), "a")?;
     ///
@@ -87,7 +89,8 @@ impl Builder {
     ///     // Three tries, each after twice the pause.
     ///     move |timer: &Timer<u32>, expired: Expired<u32>| {
     ///         let tried = expired.payload + 1;
-    ///         if tried == 3 || timer.schedule(Duration::from_millis(1 << tried), tried).is_err() {
+    ///         if tried == 3 || timer.schedule(Duration::from_millis(1 << tried), tried).is_err()
+    ///         {
     ///             done.send(tried).unwrap();
     ///         }
     ///     }

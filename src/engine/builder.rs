@@ -22,7 +22,9 @@ use std::time::Duration;
 ///     .shards(2)
 ///     .tick(Duration::from_micros(100))
 ///     .max_pending(1_000_000)
-///     .build_with(|expired: Expired<u64>| println!("connection {} is idle", expired.payload))?;
+///     .build_with(|expired: Expired<u64>| {
+///         println!("connection {} is idle", expired.payload)
+///     })?;
 /// timer.schedule(Duration::from_secs(30), 17u64)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -46,7 +48,9 @@ use std::time::Duration;
 ///
 /// let clock = ManualClock::new();
 /// let timer = production.clone().clock(clock.clone()).drive(Drive::Manual).build()?;
-/// timer.run_after(Duration::from_secs(3600), || println!("an hour later, without waiting for it"))?;
+/// timer.run_after(Duration::from_secs(3600), || {
+///     println!("an hour later, without waiting for it")
+/// })?;
 /// clock.advance(Duration::from_secs(3600));
 /// assert_eq!(timer.turn(), Ok(1));
 /// # drop(production);
@@ -205,11 +209,14 @@ impl Builder {
     /// let (tell, told) = std::sync::mpsc::channel();
     /// let timer = Builder::new()
     ///     .shards(1)
-    ///     .on_worker_start(move |shard| tell.send((shard, std::thread::current().id())).unwrap())
+    ///     .on_worker_start(move |shard| {
+    ///         tell.send((shard, std::thread::current().id())).unwrap()
+    ///     })
     ///     .on_worker_stop(|shard| println!("the worker of shard {shard} ends"))
     ///     .build()?;
     /// let (send, worker) = std::sync::mpsc::channel();
-    /// timer.run_after(Duration::ZERO, move || send.send(std::thread::current().id()).unwrap())?;
+    /// timer
+    ///     .run_after(Duration::ZERO, move || send.send(std::thread::current().id()).unwrap())?;
     /// assert_eq!(told.recv()?, (0, worker.recv()?));
     /// # Ok(()) }
     /// ```

@@ -26,7 +26,7 @@ use std::ops::Deref;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{TimerState, Timer};
+/// use tickwheel::{Timer, TimerState};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (timer, minute) = (Timer::new()?, Duration::from_secs(60));
@@ -38,7 +38,7 @@ use std::ops::Deref;
 /// assert!(deadline.is_cancelled() && !deadline.is_fired());
 /// assert_eq!(deadline.state(), TimerState::Cancelled);
 ///
-/// let key = timer.run_after_handle(minute, || println!("a minute later"))?.detach(); // stays armed
+/// let key = timer.run_after_handle(minute, || println!("a minute later"))?.detach();
 /// let guard = timer.run_after_handle(minute, || println!("too slow"))?.cancel_on_drop();
 /// drop(guard);
 /// assert!(timer.is_pending(key) && timer.pending() == 1);
@@ -217,12 +217,15 @@ impl<T> core::panic::RefUnwindSafe for TimerHandle<T> {}
 /// let timer = Timer::new()?;
 /// {
 ///     let too_slow = || println!("too slow");
-///     let _guard = timer.run_after_handle(Duration::from_secs(5), too_slow)?.cancel_on_drop();
+///     let _guard =
+///         timer.run_after_handle(Duration::from_secs(5), too_slow)?.cancel_on_drop();
 ///     // ... what must be done within five seconds ...
 /// }
 /// assert_eq!(timer.pending(), 0);
 ///
-/// let guard = timer.run_after_handle(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
+/// let guard = timer
+///     .run_after_handle(Duration::from_secs(5), || println!("too slow"))?
+///     .cancel_on_drop();
 /// drop(guard.into_handle()); // a handle, which cancels nothing
 /// assert_eq!(timer.pending(), 1);
 /// # Ok(()) }

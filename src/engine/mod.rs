@@ -21,8 +21,13 @@
 //! | `pinning` | which worker runs on which core |
 //! | `stats` | what the engine counts |
 
-mod build;
+// rustdoc shows the methods of a type in the order of these modules.
 mod builder;
+
+mod build;
+mod timer;
+mod weak;
+
 pub(crate) mod crew;
 mod events;
 mod executor;
@@ -39,10 +44,8 @@ mod shutdown;
 mod state;
 mod stats;
 mod task;
-mod timer;
 #[cfg(feature = "futures")]
 mod wake_timer;
-mod weak;
 
 pub use builder::Builder;
 #[cfg(feature = "__test-clock")]

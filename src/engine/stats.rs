@@ -20,10 +20,19 @@ use std::time::Duration;
 /// timer.run_after(Duration::from_secs(60), || ())?;
 /// let stats = timer.stats();
 /// assert_eq!((stats.scheduled, stats.cancelled, stats.pending), (2, 1, 1));
-/// println!("{} fired, {} returned, {} refused", stats.fired, stats.returned, stats.rejected);
-/// println!("{} panics, {} refused by the executor", stats.panics, stats.refused_by_executor);
+/// println!(
+///     "{} fired, {} returned, {} refused",
+///     stats.fired, stats.returned, stats.rejected
+/// );
+/// println!(
+///     "{} panics, {} refused by the executor",
+///     stats.panics, stats.refused_by_executor
+/// );
 /// println!("{} sleeps, {} of them ended by a producer", stats.parks, stats.wakes);
-/// println!("{} unread, {} turns cut short, {:?} behind", stats.inbox, stats.cut_short, stats.lag);
+/// println!(
+///     "{} unread, {} turns cut short, {:?} behind",
+///     stats.inbox, stats.cut_short, stats.lag
+/// );
 /// println!("lateness p99 {:?}", stats.lateness.percentile(99.0));
 /// # Ok(()) }
 /// ```

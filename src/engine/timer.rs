@@ -34,7 +34,8 @@ use std::time::Duration;
 /// use tickwheel::{Builder, Expired, MissedTicks, Period};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let timer = Builder::new().build_with(|expired: Expired<u64>| println!("{} is late", expired.payload))?;
+/// let timer = Builder::new()
+///     .build_with(|expired: Expired<u64>| println!("{} is late", expired.payload))?;
 /// let minute = Duration::from_secs(60);
 ///
 /// timer.schedule(minute, 17)?;
@@ -43,7 +44,8 @@ use std::time::Duration;
 /// assert!(timer.is_pending(key) && timer.deadline(key) > Some(timer.now() + minute));
 /// assert_eq!(timer.cancel(key).into_payload(), Some(18));
 ///
-/// let beat = timer.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip), 19)?;
+/// let beat =
+///     timer.schedule_periodic(minute, Period::fixed_rate(minute, MissedTicks::Skip), 19)?;
 /// assert!(timer.cancel(beat).is_won());
 /// assert_eq!(timer.stop()?.len(), 1); // 17
 /// # Ok(()) }
@@ -124,7 +126,8 @@ impl Timer<TimerTask> {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = tickwheel::Timer::new()?;
-    /// let deadline = timer.run_after_handle(Duration::from_secs(5), || println!("request timed out"))?;
+    /// let deadline =
+    ///     timer.run_after_handle(Duration::from_secs(5), || println!("request timed out"))?;
     /// assert!(deadline.cancel().is_won() && deadline.is_cancelled());
     /// # Ok(()) }
     /// ```
@@ -287,7 +290,8 @@ impl<T: Send + 'static> Timer<T> {
     /// for id in 0..3 {
     ///     timer.schedule(Duration::from_secs(60), id)?;
     /// }
-    /// let mut ids: Vec<_> = timer.cancel_all().into_iter().map(|unfired| unfired.payload).collect();
+    /// let mut ids: Vec<_> =
+    ///     timer.cancel_all().into_iter().map(|unfired| unfired.payload).collect();
     /// ids.sort();
     /// assert_eq!((ids, timer.pending()), (vec![0, 1, 2], 0));
     /// # Ok(()) }

@@ -50,7 +50,8 @@ impl Settings {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let poll = mio::Poll::new()?;
     /// let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0))?);
-    /// let timer: EventLoopTimer<u64> = Settings::new().build_with_mio_waker(Arc::clone(&waker))?;
+    /// let timer: EventLoopTimer<u64> =
+    ///     Settings::new().build_with_mio_waker(Arc::clone(&waker))?;
     /// waker.wake()?; // the loop has reasons of its own to be woken
     /// # drop(timer);
     /// # Ok(()) }

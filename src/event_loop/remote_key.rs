@@ -22,7 +22,8 @@ use std::hash::{Hash, Hasher};
 /// let theirs: RemoteKey<u64> = remote.schedule(minute, 17)?;
 /// let own: Key<u64> = timer.schedule(timer.now(), minute, 18)?;
 /// assert!(remote.is_pending(theirs) && timer.is_pending(theirs) && timer.is_pending(own));
-/// // The numbers of keys tell as well, for what comes back as one: from a handler, a log, foreign code.
+/// // The numbers of keys tell as well, for what comes back as one: from a handler, a log,
+/// // foreign code.
 /// assert_eq!(RemoteKey::from_raw(Key::from(theirs).to_raw()), Some(theirs));
 /// assert_eq!(RemoteKey::<u64>::from_raw(own.to_raw()), None);
 /// # Ok(()) }

@@ -38,7 +38,7 @@ use std::time::Duration;
 /// timer.schedule(timer.now(), Duration::from_millis(2), 17u64)?;
 /// let mut fired = 0;
 /// while fired == 0 {
-///     // Sleep until a socket is ready, a timer is due, or a remote schedules something earlier.
+///     // Sleep until a socket is ready, a timer is due, or a remote has an earlier one.
 ///     match poll.poll(&mut events, timer.poll_timeout(timer.now())) {
 ///         // A signal: an empty round.
 ///         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -68,10 +68,12 @@ use std::time::Duration;
 /// timer.remote().schedule(3 * second, "from another thread")?;
 /// assert!(timer.reschedule(now, idle, 2 * second).is_moved());
 /// assert_eq!(timer.deadline(idle), Some(now + 2 * second));
-/// assert!(timer.next_deadline() <= Some(now + second) && timer.poll_timeout_ms(now) <= 1000);
+/// assert!(
+///     timer.next_deadline() <= Some(now + second) && timer.poll_timeout_ms(now) <= 1000
+/// );
 ///
 /// let now = clock.advance(second);
-/// timer.poll_with(now, |timer, beat| assert!(timer.cancel(beat.key).is_won())); // after one call
+/// timer.poll_with(now, |timer, beat| assert!(timer.cancel(beat.key).is_won()));
 /// assert!(!timer.is_pending(beat) && timer.pending() == 2);
 /// for late in timer.expired(clock.advance(second + timer.tick())) {
 ///     assert_eq!((late.payload, late.lateness), ("idle", Duration::from_millis(1)));
@@ -152,12 +154,6 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     #[must_use]
     pub fn now(&self) -> Time {
         self.source.now()
-    }
-
-    /// Returns the length of a tick.
-    #[must_use]
-    pub fn tick(&self) -> Duration {
-        self.rate.tick()
     }
 
     /// Returns a handle for other threads.
@@ -291,80 +287,10 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         usize::try_from(self.shard.handle.pending()).unwrap_or(usize::MAX)
     }
 
-    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
-    pub fn set_budget(&mut self, budget: Budget) {
-        self.budget = budget.at_least_one();
-    }
-
-    /// Returns the bytes that nodes and wheel hold, as of the last poll. What other threads have sent since then is
-    /// not in it: 8 bytes for each message that [`ShardStats::inbox`] counts.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        usize::try_from(self.shard.handle.held_bytes()).unwrap_or(usize::MAX)
-    }
-
     /// Returns whether no timer is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending() == 0
-    }
-
-    /// Returns the keys and deadlines of the timers that are pending now, in no particular order. O(peak number of
-    /// timers).
-    ///
-    /// There is no call that shows a payload, because a remote may take that of its timer at any time.
-    pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
-        let LoopShard { handle, own, .. } = &self.shard;
-        let own = own.table.iter().map(|(key, tick, _)| (key, tick));
-        own.chain(handle.table.pending_keys())
-            .map(|(key, tick)| (key, self.rate.start_of(tick)))
-    }
-
-    /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
-    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
-        let (mut unfired, rate) = (Vec::new(), self.rate);
-        self.cancel_all(|key, tick, payload| {
-            unfired.push(Unfired::new(payload, key, tick, &rate));
-        });
-        Drain(unfired.into_iter())
-    }
-
-    /// Drops all pending timers. O(peak number of timers).
-    ///
-    /// A payload's destructor that panics is logged, and the rest is dropped.
-    pub fn clear(&mut self) {
-        self.cancel_all(|_, _, payload| contain::drop_payload(payload));
-    }
-
-    fn cancel_all(&mut self, mut take: impl FnMut(Key<T>, u64, T)) {
-        self.shard.cancel_all_own(&mut take);
-        let cancelled = self.shard.handle.with_producer(|it| it.cancel_all());
-        for (key, tick, payload) in cancelled {
-            take(key, tick, payload);
-        }
-        // What they have left is looked at by the next poll, which gives memory back as well.
-        self.shard.look_at_zombies();
-    }
-
-    /// Makes room for `timers` more of the loop's own: scheduling that many allocates no node, if there is memory.
-    pub fn reserve(&mut self, timers: usize) {
-        self.shard.own.table.reserve(timers);
-    }
-
-    /// Gives back the memory of the loop's own nodes behind the last one in use, and at once what polls give back a
-    /// second after a burst: the wheel's. O(peak number of timers). What remotes have used goes back by polls.
-    ///
-    /// The nodes that stay are copied, so memory rises for a moment. Without memory for the copy nothing is given back.
-    pub fn shrink_to_fit(&mut self) {
-        self.shard.own.table.shrink_to_fit();
-        self.shard.turns.give_back();
-        self.shard.report_bytes();
-    }
-
-    /// Returns the statistics so far; reads the timer's clock. O(threads).
-    #[must_use]
-    pub fn stats(&self) -> ShardStats {
-        stats_of(&self.shard.handle, &self.rate, self.source.now())
     }
 
     /// Returns when there is something to do next: never later than the earliest pending deadline. Earlier for a
@@ -460,6 +386,82 @@ impl<T: Send + 'static> EventLoopTimer<T> {
         // The clock is the user's, and a panic may be on its way: a second one must not get out.
         let ended = contain::call(|| self.source.now()).unwrap_or(poll.now);
         self.shard.end_call(ended.max(poll.now));
+    }
+
+    /// Returns the keys and deadlines of the timers that are pending now, in no particular order. O(peak number of
+    /// timers).
+    ///
+    /// There is no call that shows a payload, because a remote may take that of its timer at any time.
+    pub fn keys(&self) -> impl Iterator<Item = (Key<T>, Time)> {
+        let LoopShard { handle, own, .. } = &self.shard;
+        let own = own.table.iter().map(|(key, tick, _)| (key, tick));
+        own.chain(handle.table.pending_keys())
+            .map(|(key, tick)| (key, self.rate.start_of(tick)))
+    }
+
+    /// Cancels the timers that are pending now and returns them, in no particular order. O(peak number of timers).
+    pub fn drain(&mut self) -> impl Iterator<Item = Unfired<T>> {
+        let (mut unfired, rate) = (Vec::new(), self.rate);
+        self.cancel_all(|key, tick, payload| {
+            unfired.push(Unfired::new(payload, key, tick, &rate));
+        });
+        Drain(unfired.into_iter())
+    }
+
+    /// Drops all pending timers. O(peak number of timers).
+    ///
+    /// A payload's destructor that panics is logged, and the rest is dropped.
+    pub fn clear(&mut self) {
+        self.cancel_all(|_, _, payload| contain::drop_payload(payload));
+    }
+
+    fn cancel_all(&mut self, mut take: impl FnMut(Key<T>, u64, T)) {
+        self.shard.cancel_all_own(&mut take);
+        let cancelled = self.shard.handle.with_producer(|it| it.cancel_all());
+        for (key, tick, payload) in cancelled {
+            take(key, tick, payload);
+        }
+        // What they have left is looked at by the next poll, which gives memory back as well.
+        self.shard.look_at_zombies();
+    }
+
+    /// Makes room for `timers` more of the loop's own: scheduling that many allocates no node, if there is memory.
+    pub fn reserve(&mut self, timers: usize) {
+        self.shard.own.table.reserve(timers);
+    }
+
+    /// Gives back the memory of the loop's own nodes behind the last one in use, and at once what polls give back a
+    /// second after a burst: the wheel's. O(peak number of timers). What remotes have used goes back by polls.
+    ///
+    /// The nodes that stay are copied, so memory rises for a moment. Without memory for the copy nothing is given back.
+    pub fn shrink_to_fit(&mut self) {
+        self.shard.own.table.shrink_to_fit();
+        self.shard.turns.give_back();
+        self.shard.report_bytes();
+    }
+
+    /// Returns the bytes that nodes and wheel hold, as of the last poll. What other threads have sent since then is
+    /// not in it: 8 bytes for each message that [`ShardStats::inbox`] counts.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        usize::try_from(self.shard.handle.held_bytes()).unwrap_or(usize::MAX)
+    }
+
+    /// Changes how much one poll may do before it returns to the loop. A zero counts as one.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget.at_least_one();
+    }
+
+    /// Returns the length of a tick.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.rate.tick()
+    }
+
+    /// Returns the statistics so far; reads the timer's clock. O(threads).
+    #[must_use]
+    pub fn stats(&self) -> ShardStats {
+        stats_of(&self.shard.handle, &self.rate, self.source.now())
     }
 
     /// Ends the timer and returns everything that has not fired; remotes are refused from now on.

@@ -85,9 +85,12 @@ error_texts! { Elapsed
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Timer, TimeoutError};
+/// use tickwheel::{TimeoutError, Timer};
 ///
-/// async fn ask(timer: &Timer, question: impl Future<Output = u32>) -> Result<u32, TimeoutError> {
+/// async fn ask(
+///     timer: &Timer,
+///     question: impl Future<Output = u32>,
+/// ) -> Result<u32, TimeoutError> {
 ///     match timer.timeout(Duration::from_secs(5), question).await {
 ///         Err(TimeoutError::Elapsed) => Ok(0), // a default
 ///         answer => answer,

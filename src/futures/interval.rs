@@ -168,7 +168,8 @@ impl<E> Interval<E> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let ping = tickwheel::interval(Duration::from_secs(10)).with_slack(Duration::from_millis(10));
+    /// let ping =
+    ///     tickwheel::interval(Duration::from_secs(10)).with_slack(Duration::from_millis(10));
     /// # drop(ping);
     /// ```
     #[must_use]

@@ -22,7 +22,8 @@ use std::time::Instant;
 /// * A poll with the waker of the poll before reads two words. Another waker takes its place in the timer.
 /// * Once ready it stays ready, until it is reset.
 ///
-/// The worker of a shard wakes. A waker that panics there counts as a handler's panic.
+/// The free functions use the process's shared engine: its ticks have 1 ms, and its first timer starts worker threads, up
+/// to four; a [`Timer`]'s sleep has the ticks and workers of that timer. A waker that panics there counts as a handler's panic.
 ///
 /// ```
 /// use std::task::{Context, Waker};
@@ -139,7 +140,10 @@ thread_local! {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let timer = Builder::new().clock(ManualClock::new()).drive(Drive::Manual).build()?;
 /// assert!(replace_shared(Some(timer.clone())).is_none());
-/// assert_eq!(sleep(Duration::from_secs(5)).deadline(), timer.now() + Duration::from_secs(5));
+/// assert_eq!(
+///     sleep(Duration::from_secs(5)).deadline(),
+///     timer.now() + Duration::from_secs(5)
+/// );
 /// assert!(replace_shared(None).is_some());
 /// # Ok(()) }
 /// ```

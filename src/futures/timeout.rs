@@ -83,7 +83,10 @@ pub fn timeout<F: IntoFuture>(limit: impl Into<When>, future: F) -> Timeout<F::I
 /// use tickwheel::{Elapsed, timeout_at};
 ///
 /// /// Both within five seconds.
-/// async fn both<A: Future, B: Future>(a: A, b: B) -> Result<(A::Output, B::Output), Elapsed> {
+/// async fn both<A: Future, B: Future>(
+///     a: A,
+///     b: B,
+/// ) -> Result<(A::Output, B::Output), Elapsed> {
 ///     let deadline = Instant::now() + Duration::from_secs(5);
 ///     Ok((timeout_at(deadline, a).await?, timeout_at(deadline, b).await?))
 /// }

@@ -15,10 +15,13 @@
 //!
 //! A loop's own timers (`crate::event_loop`) have the same table.
 
+// rustdoc shows the methods of a type in the order of these modules.
+mod timer;
+
+mod poll;
+
 mod memory;
 mod node;
-mod poll;
 pub(crate) mod table;
-mod timer;
 
 pub use timer::LocalTimer;

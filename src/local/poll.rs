@@ -49,7 +49,9 @@ impl<T> LocalTimer<T> {
     ///         tries.push(now.as_nanos() / 1_000_000);
     ///         let attempt: u32 = expired.payload;
     ///         if attempt < 3 {
-    ///             timer.schedule(now, Duration::from_millis(10 << attempt), attempt + 1).unwrap();
+    ///             timer
+    ///                 .schedule(now, Duration::from_millis(10 << attempt), attempt + 1)
+    ///                 .unwrap();
     ///         }
     ///     });
     ///     assert_eq!(polled.fired, 1);

@@ -39,7 +39,8 @@ use core::time::Duration;
 /// assert_eq!(timer.cancel(request).into_payload(), Some("request"));
 ///
 /// let mut fired = Vec::new();
-/// let polled = timer.poll(ms(200), |expired| fired.push((expired.payload, expired.deadline)));
+/// let polled =
+///     timer.poll(ms(200), |expired| fired.push((expired.payload, expired.deadline)));
 /// assert_eq!(fired, [("idle connection", ms(180))]);
 /// assert!(polled.fired == 1 && !polled.more && timer.is_empty());
 /// # Ok(()) }
@@ -237,6 +238,16 @@ impl<T> LocalTimer<T> {
         self.insert_new(armed, tick)
     }
 
+    /// Cancels the timer that `key` names and hands its payload back, if it is pending.
+    #[inline]
+    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
+        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
+            return Cancel::Gone;
+        };
+        self.count_zombie();
+        Cancel::Won(payload)
+    }
+
     /// Moves the timer that `key` names to fire after a delay that counts from `now`, or at a point in time,
     /// instead; rounded up to the next tick.
     ///
@@ -256,22 +267,6 @@ impl<T> LocalTimer<T> {
         Reschedule::Moved
     }
 
-    /// Returns the length of a tick.
-    #[must_use]
-    pub fn tick(&self) -> Duration {
-        self.rate.tick()
-    }
-
-    /// Cancels the timer that `key` names and hands its payload back, if it is pending.
-    #[inline]
-    pub fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
-        let Some(payload) = self.table.end(key, Phase::Cancelled) else {
-            return Cancel::Gone;
-        };
-        self.count_zombie();
-        Cancel::Won(payload)
-    }
-
     /// Returns the payload of the timer that `key` names, if it is pending.
     #[must_use]
     pub fn get(&self, key: Key<T>) -> Option<&T> {
@@ -289,7 +284,9 @@ impl<T> LocalTimer<T> {
     /// let key = timer.schedule(Time::ZERO, timer.tick() * 5, vec!["first"])?;
     /// timer.get_mut(key).expect("it is pending").push("second");
     /// assert_eq!(timer.get(key).map(Vec::len), Some(2));
-    /// timer.poll(Time::ZERO + Duration::from_millis(5), |batch| assert_eq!(batch.payload.len(), 2));
+    /// timer.poll(Time::ZERO + Duration::from_millis(5), |batch| {
+    ///     assert_eq!(batch.payload.len(), 2)
+    /// });
     /// assert!(!timer.is_pending(key) && timer.pending() == 0);
     /// # Ok(()) }
     /// ```
@@ -316,6 +313,12 @@ impl<T> LocalTimer<T> {
     #[must_use]
     pub fn pending(&self) -> usize {
         self.table.pending()
+    }
+
+    /// Returns the length of a tick.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.rate.tick()
     }
 
     /// Returns whether no timer is pending.

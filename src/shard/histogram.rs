@@ -135,7 +135,12 @@ impl Recorder {
 /// // ... a minute passes ...
 /// let after = timer.stats().lateness;
 /// let minute = after.since(&before);
-/// println!("p99 {:?}, mean {:?}, worst {:?}", minute.percentile(99.0), minute.mean(), minute.max());
+/// println!(
+///     "p99 {:?}, mean {:?}, worst {:?}",
+///     minute.percentile(99.0),
+///     minute.mean(),
+///     minute.max()
+/// );
 ///
 /// let mut both = before.clone();
 /// both.merge(&minute);

@@ -22,8 +22,14 @@ use std::time::Duration;
 /// timer.run_after(Duration::ZERO, || ())?;
 /// timer.turn()?;
 /// for shard in timer.stats().shards {
-///     println!("shard {}: {} pending, oldest {:?} late", shard.shard, shard.pending, shard.lag);
-///     assert_eq!(shard.scheduled, shard.fired + shard.cancelled + shard.returned + shard.pending);
+///     println!(
+///         "shard {}: {} pending, oldest {:?} late",
+///         shard.shard, shard.pending, shard.lag
+///     );
+///     assert_eq!(
+///         shard.scheduled,
+///         shard.fired + shard.cancelled + shard.returned + shard.pending
+///     );
 /// }
 /// # Ok(()) }
 /// ```

@@ -21,9 +21,10 @@ use std::time::Duration;
 /// use tickwheel::{BootClock, Builder, Expired};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let leases = Builder::new()
-///     .clock(BootClock::new())
-///     .build_with(|expired: Expired<u64>| println!("lease {} has run out", expired.payload))?;
+/// let leases =
+///     Builder::new().clock(BootClock::new()).build_with(|expired: Expired<u64>| {
+///         println!("lease {} has run out", expired.payload)
+///     })?;
 /// let lease = leases.schedule(Duration::from_secs(3600), 17)?;
 /// assert!(leases.cancel(lease).is_won());
 /// println!("a suspended machine's time counts: {}", BootClock::counts_suspended_time());

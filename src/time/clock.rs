@@ -35,7 +35,8 @@ use std::sync::{Arc, Weak};
 ///     }
 /// }
 ///
-/// let timer = Builder::new().clock(Tomorrow(ManualClock::new())).drive(Drive::Manual).build()?;
+/// let timer =
+///     Builder::new().clock(Tomorrow(ManualClock::new())).drive(Drive::Manual).build()?;
 /// assert_eq!(timer.now(), Time::from_nanos(86_400_000_000_000));
 /// # Ok(()) }
 /// ```

@@ -19,6 +19,9 @@
 //! | `manual` | a clock that a test or a simulation turns by hand |
 //! | `source` | the clock that a timer was given |
 
+// rustdoc shows the methods of a type in the order of these modules.
+mod point;
+
 #[cfg(feature = "threads")]
 mod boot;
 mod clock;
@@ -28,7 +31,6 @@ mod manual;
 #[cfg(feature = "std")]
 mod monotonic;
 mod period;
-mod point;
 #[cfg(feature = "threads")]
 mod quick;
 mod repeat;

@@ -17,7 +17,8 @@ use core::time::Duration;
 /// use tickwheel::{MissedTicks, Period, Time};
 ///
 /// // A period of 10 s, and the call for second 10 is made at second 35.
-/// let (ten, at) = (Duration::from_secs(10), |seconds| Time::ZERO + Duration::from_secs(seconds));
+/// let (ten, at) =
+///     (Duration::from_secs(10), |seconds| Time::ZERO + Duration::from_secs(seconds));
 /// let next = |missed| Period::fixed_rate(ten, missed).next(at(10), at(35));
 /// assert_eq!(next(MissedTicks::Skip), at(40));
 /// assert_eq!(next(MissedTicks::Delay), at(45));

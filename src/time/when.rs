@@ -52,7 +52,10 @@ impl From<Instant> for Time {
 /// let after = timer.run_after(second, || println!("a second from now"))?;
 /// let at = timer.run_after(timer.now() + second, || println!("the same"))?;
 /// let instant = timer.run_after(Instant::now() + second, || println!("the same"))?;
-/// assert!(timer.deadline(after) <= timer.deadline(at) && timer.deadline(at) <= timer.deadline(instant));
+/// assert!(
+///     timer.deadline(after) <= timer.deadline(at)
+///         && timer.deadline(at) <= timer.deadline(instant)
+/// );
 /// # Ok(()) }
 /// ```
 ///
@@ -91,11 +94,13 @@ impl When {
     /// let idle = When::from(30 * second).with_slack(second);
     /// let mut timer = LocalTimer::new(Duration::from_millis(1))?;
     /// for n in 0..10 {
-    ///     // Ten connections within 100 ms: they are closed together, none of them before its 30 seconds.
+    ///     // Ten connections within 100 ms: closed together, none of them before its 30 seconds.
     ///     timer.schedule(Time::ZERO + Duration::from_millis(1000 + 10 * n), idle, n)?;
     /// }
     /// let due = timer.next_deadline().expect("ten are pending");
-    /// assert!(due >= Time::ZERO + Duration::from_millis(31_090) && due <= Time::ZERO + 32 * second);
+    /// assert!(
+    ///     due >= Time::ZERO + Duration::from_millis(31_090) && due <= Time::ZERO + 32 * second
+    /// );
     /// assert_eq!(timer.poll(due, |_| ()).fired, 10);
     /// # Ok(()) }
     /// ```
@@ -124,7 +129,7 @@ impl When {
     ///
     /// let minute = When::from(Duration::from_secs(60));
     /// # #[cfg(feature = "futures")]
-    /// let exact = tickwheel::timeout(minute.exact(), async { 17 }); // at most a tick late, not up to 10 ms
+    /// let exact = tickwheel::timeout(minute.exact(), async { 17 }); // not up to 10 ms late
     /// ```
     #[inline]
     #[must_use]
@@ -141,7 +146,10 @@ impl When {
     /// use tickwheel::When;
     ///
     /// let ms = Duration::from_millis;
-    /// assert_eq!(When::from(ms(5000)).with_usual_slack(), When::from(ms(5000)).with_slack(ms(5)));
+    /// assert_eq!(
+    ///     When::from(ms(5000)).with_usual_slack(),
+    ///     When::from(ms(5000)).with_slack(ms(5))
+    /// );
     /// assert_eq!(When::from(ms(500)).with_usual_slack(), When::from(ms(500)));
     /// ```
     #[cfg(feature = "futures")]

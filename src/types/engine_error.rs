@@ -66,7 +66,7 @@ error_texts! { StartError, source = Self::behind;
 /// let (tell, told) = std::sync::mpsc::channel();
 /// let timer = Builder::new().build_per_shard(|_shard| {
 ///     let tell = tell.clone();
-///     move |timer: &Timer<u64>, _: Expired<u64>| tell.send(timer.stop()).unwrap() // would wait for itself
+///     move |timer: &Timer<u64>, _: Expired<u64>| tell.send(timer.stop()).unwrap() // refused
 /// })?;
 /// timer.schedule(Duration::ZERO, 17)?;
 /// assert_eq!(told.recv()?.unwrap_err(), StopError::InsideHandler);

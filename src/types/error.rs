@@ -183,7 +183,10 @@ pub struct ScheduleError<T> {
 ///
 /// /// Whether to try again later, or not with this engine.
 /// fn may_pass(kind: &ScheduleErrorKind) -> bool {
-///     matches!(kind, ScheduleErrorKind::TooManyPending { .. } | ScheduleErrorKind::OutOfMemory)
+///     matches!(
+///         kind,
+///         ScheduleErrorKind::TooManyPending { .. } | ScheduleErrorKind::OutOfMemory
+///     )
 /// }
 /// assert!(!may_pass(&ScheduleErrorKind::Stopped));
 /// ```

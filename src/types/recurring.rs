@@ -7,10 +7,15 @@
 /// use std::time::Duration;
 /// use tickwheel::{LocalTimer, MissedTicks, Period, Recurring, Time};
 ///
-/// fn every_second<T: Recurring>(timer: &mut LocalTimer<T>, payload: T) -> Result<(), Box<dyn std::error::Error>> {
+/// fn every_second<T: Recurring>(
+///     timer: &mut LocalTimer<T>,
+///     payload: T,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
 ///     let second = Duration::from_secs(1);
 ///     let period = Period::fixed_rate(second, MissedTicks::Skip);
-///     timer.schedule_periodic(Time::ZERO, second, period, payload).map_err(|error| error.into_kind())?;
+///     timer
+///         .schedule_periodic(Time::ZERO, second, period, payload)
+///         .map_err(|error| error.into_kind())?;
 ///     Ok(())
 /// }
 ///

@@ -15,7 +15,10 @@ use std::sync::Arc;
 /// use tickwheel::{StartError, SystemError};
 ///
 /// fn is_temporary(error: &StartError) -> bool {
-///     matches!(error, StartError::Spawn { source, .. } if source.kind() == ErrorKind::WouldBlock)
+///     match error {
+///         StartError::Spawn { source, .. } => source.kind() == ErrorKind::WouldBlock,
+///         _ => false,
+///     }
 /// }
 /// let source = SystemError::from(std::io::Error::from(ErrorKind::WouldBlock));
 /// assert_eq!(source.raw_os_error(), None);

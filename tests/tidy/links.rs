@@ -11,7 +11,7 @@ const ADDRESSES: [&str; 2] = [
 ];
 
 /// Every Markdown file, as seen from the root.
-fn pages() -> Vec<String> {
+pub(super) fn pages() -> Vec<String> {
     fn walk(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{folder:?}: {e}")) {
             let path = entry.expect("it can be read").path();

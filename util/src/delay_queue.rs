@@ -34,7 +34,11 @@ use tickwheel::{
 /// while let Some(expired) = sessions.next_expired().await {
 ///     println!("{} has been gone for too long", expired?.payload);
 /// }
-/// assert_eq!(sessions.remove(bert), None, "a key of an item that has come out is stale for ever");
+/// assert_eq!(
+///     sessions.remove(bert),
+///     None,
+///     "a key of an item that has come out is stale for ever"
+/// );
 /// # Ok(()) }
 /// # fn block_on<F: Future>(future: F) -> F::Output {
 /// #     let mut future = std::pin::pin!(future);
@@ -65,7 +69,9 @@ use tickwheel::{
 /// assert_eq!((queue.len(), queue.get(first)), (2, Some(&"first")));
 ///
 /// let mut cx = Context::from_waker(Waker::noop());
-/// assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(Some(Ok(due))) if due.key == second));
+/// assert!(
+///     matches!(queue.poll_expired(&mut cx), Poll::Ready(Some(Ok(due))) if due.key == second)
+/// );
 /// assert!(queue.poll_expired(&mut cx).is_pending());
 /// assert!(queue.reset(first, Instant::now() + 2 * minute).is_moved());
 /// if let Some(value) = queue.get_mut(first) {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 use tickwheel::{
-    BuildError, EventLoopTimer, Key, Polled, Remote, Settings, SleepError, Time, When,
+    BuildError, EventLoopTimer, Key, Period, Polled, Remote, Settings, SleepError, Time, When,
 };
 
 /// The payload of a timer that [`LocalSleeps`] fires: the waker of a task.
@@ -57,13 +57,17 @@ use tickwheel::{
 /// ```compile_fail,E0277
 /// use std::task::Waker;
 /// use std::time::Duration;
-/// use tickwheel::{Settings, Period};
+/// use tickwheel::{Period, Settings};
 /// use tickwheel_util::local::LocalSleeps;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let sleeps = LocalSleeps::new(Settings::new())?;
 /// let second = Duration::from_secs(1);
-/// sleeps.remote().schedule_periodic(second, Period::fixed_delay(second), Waker::noop().clone().into())?;
+/// sleeps.remote().schedule_periodic(
+///     second,
+///     Period::fixed_delay(second),
+///     Waker::noop().clone().into(),
+/// )?;
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
@@ -142,7 +146,9 @@ impl Shared {
 /// });
 /// // A loop of two lines: a runtime's polls the tasks that were woken, and its sockets.
 /// let answer = loop {
-///     if let Poll::Ready(answer) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+///     if let Poll::Ready(answer) =
+///         task.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+///     {
 ///         break answer?;
 ///     }
 ///     std::thread::sleep(sleeps.poll_timeout().unwrap_or_default());
@@ -194,6 +200,26 @@ impl LocalSleeps {
             deadline,
             stage: SleepStage::Unarmed,
         }
+    }
+
+    /// Gives a future so long, or until a point in time ([`When`]), to get ready; see [`LocalTimeout`].
+    pub fn timeout<F: IntoFuture>(
+        &self,
+        limit: impl Into<When>,
+        future: F,
+    ) -> LocalTimeout<F::IntoFuture> {
+        LocalTimeout::new(future.into_future(), self.sleep(limit))
+    }
+
+    /// Ticks once per period, the first time at once; see [`LocalInterval`]. A [`Duration`] is a period of a fixed
+    /// rate that leaves missed ticks out.
+    pub fn interval(&self, period: impl Into<Period>) -> LocalInterval {
+        self.interval_at(Duration::ZERO, period)
+    }
+
+    /// Ticks once per period, the first time at `first`; see [`LocalInterval`].
+    pub fn interval_at(&self, first: impl Into<When>, period: impl Into<Period>) -> LocalInterval {
+        LocalInterval::new(self.sleep(first), period.into())
     }
 
     /// A handle for other threads: what it schedules is a waker ([`Wakeup`]), which this thread wakes.

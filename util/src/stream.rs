@@ -208,7 +208,8 @@ pub trait StreamExt: Stream + Sized {
     ///
     /// # smol::block_on(async {
     /// let items = stream::once(1).chain(stream::pending());
-    /// let mut limited = std::pin::pin!(items.timeout_repeating(time::interval(Duration::from_millis(2))));
+    /// let mut limited =
+    ///     std::pin::pin!(items.timeout_repeating(time::interval(Duration::from_millis(2))));
     /// assert_eq!(limited.next().await, Some(Ok(1)));
     /// assert!(limited.next().await.unwrap().is_err());
     /// assert!(limited.next().await.unwrap().is_err(), "again, 2 ms later");

@@ -109,7 +109,9 @@ impl<Request: Clone, Response, Error> RetryPolicy<Request, Response, Error> for 
 ///
 /// impl<B: Clone, R, E> RetryPolicy<Request<B>, Response<R>, E> for Idempotent {
 ///     fn should_retry(&self, answer: &Result<Response<R>, E>) -> bool {
-///         answer.as_ref().map_or(true, |answer| answer.status() == StatusCode::SERVICE_UNAVAILABLE)
+///         answer
+///             .as_ref()
+///             .map_or(true, |answer| answer.status() == StatusCode::SERVICE_UNAVAILABLE)
 ///     }
 ///
 ///     fn clone_request(&self, request: &Request<B>) -> Option<Request<B>> {

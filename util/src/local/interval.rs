@@ -1,6 +1,6 @@
 //! `LocalInterval`: one tick per period, on one thread.
 
-use super::{LocalSleep, LocalSleeps};
+use super::LocalSleep;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use tickwheel::{MissedTicks, Period, SleepError, Time, When};
 /// One tick per period, by the timer of its thread: `interval.tick().await`; see [`tickwheel::Interval`], which it
 /// behaves like.
 ///
-/// Made by [`LocalSleeps::interval`] and [`LocalSleeps::interval_at`]. It does not drift: each deadline is counted from
-/// the one before. Ticks that were missed are left out; [`missed_ticks`](Self::missed_ticks) changes that. With the
+/// Made by [`interval`](super::LocalSleeps::interval) and [`interval_at`](super::LocalSleeps::interval_at).
+/// It does not drift: each deadline is counted from the one before. Ticks that were missed are left out; [`missed_ticks`](Self::missed_ticks) changes that. With the
 /// feature `stream` an `IntervalStream` makes a stream of it.
 ///
 /// ```
@@ -41,26 +41,17 @@ pub struct LocalInterval {
     resting: bool,
 }
 
-impl LocalSleeps {
-    /// Ticks once per period, the first time at once; see [`LocalInterval`]. A [`Duration`] is a period of a fixed
-    /// rate that leaves missed ticks out.
-    pub fn interval(&self, period: impl Into<Period>) -> LocalInterval {
-        self.interval_at(Duration::ZERO, period)
-    }
-
-    /// Ticks once per period, the first time at `first`; see [`LocalInterval`].
-    pub fn interval_at(&self, first: impl Into<When>, period: impl Into<Period>) -> LocalInterval {
-        let sleep = self.sleep(first);
-        LocalInterval {
+impl LocalInterval {
+    /// Ticks for the first time when `sleep` is over.
+    pub(super) fn new(sleep: LocalSleep, period: Period) -> Self {
+        Self {
             due: sleep.deadline(),
             sleep,
-            period: period.into(),
+            period,
             resting: false,
         }
     }
-}
 
-impl LocalInterval {
     /// Returns the next tick: its deadline, on the timer's clock, once that has passed. A call that is dropped before
     /// it is ready misses no tick.
     ///

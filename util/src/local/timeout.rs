@@ -1,8 +1,8 @@
 //! `LocalTimeout`: another future of the thread, for so long at most.
 
-use super::{LocalSleep, LocalSleeps};
+use super::LocalSleep;
 use pin_project_lite::pin_project;
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tickwheel::{TimeoutError, When};
@@ -11,8 +11,8 @@ pin_project! {
     /// Another future, for so long at most, by the timer of its thread; see [`tickwheel::Timeout`], which it behaves
     /// like.
     ///
-    /// Made by [`LocalSleeps::timeout`] and [`FutureExt::timeout_on`](crate::FutureExt::timeout_on). The other future
-    /// is polled first, so one that is ready at once costs no timer. When the time is over it stops being polled,
+    /// Made by [`timeout`](super::LocalSleeps::timeout) and [`timeout_on`](crate::FutureExt::timeout_on). The
+    /// other future is polled first, so one that is ready at once costs no timer. When the time is over it stops being polled,
     /// until a [`reset`](Self::reset).
     ///
     /// ```
@@ -48,22 +48,16 @@ pin_project! {
     }
 }
 
-impl LocalSleeps {
-    /// Gives a future so long, or until a point in time ([`When`]), to get ready; see [`LocalTimeout`].
-    pub fn timeout<F: IntoFuture>(
-        &self,
-        limit: impl Into<When>,
-        future: F,
-    ) -> LocalTimeout<F::IntoFuture> {
-        LocalTimeout {
-            future: future.into_future(),
-            sleep: self.sleep(limit),
+impl<F> LocalTimeout<F> {
+    /// Gives `future` as long as `sleep` takes.
+    pub(super) const fn new(future: F, sleep: LocalSleep) -> Self {
+        Self {
+            future,
+            sleep,
             is_over: false,
         }
     }
-}
 
-impl<F> LocalTimeout<F> {
     /// Returns the other future.
     pub const fn get_ref(&self) -> &F {
         &self.future
