@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run --release -p tickwheel-benches -- --quick
 //! cargo run --release -p tickwheel-benches -- --only churn,life --repeats 7
-//! cargo run --release -p tickwheel-benches -- --out docs/performance/comparison.md
+//! cargo run --release -p tickwheel-benches -- --out benches/results/comparison.md
 //! ```
 
 use clap::Parser;
@@ -76,7 +76,7 @@ fn main() -> Result<(), Failure> {
     let repeats = usize::from(arguments.repeats.unwrap_or(default));
     let before = load();
     let results = measure_all(figures, &arguments.peers, scale, repeats);
-    // `docs/performance/comparison.md` has its charts in `docs/performance/comparison`.
+    // `benches/results/comparison.md` has its charts in `benches/results/comparison`.
     let folder = arguments.out.as_ref().map(|out| out.with_extension(""));
     let charts = folder
         .as_ref()
