@@ -1,11 +1,12 @@
 //! Measures timers that fire in an asynchronous server: CPU, lateness, switches between threads and memory.
 //!
 //! Workloads on a runtime of tokio: connections that send a ping once per period and have an idle timeout that each ping
-//! pushes out; sleeps that all fire; tasks that sleep again and again; and the first sleep of a process. Each measurement runs in a process of its
-//! own, and the ways to keep time take turns.
+//! pushes out; sleeps that all fire; tasks that sleep again and again; and the first sleep of a process. Each measurement
+//! runs in a process of its own. The ways to keep time take turns in random order, until the ratios of the CPU have narrow
+//! intervals or the limit of rounds is reached.
 //!
 //! ```text
-//! cargo run --release -p tickwheel-benches --bin idle-connections -- [--rounds 3] [--only 0] [--busy]
+//! cargo run --release -p tickwheel-benches --bin idle-connections -- [--rounds 12] [--only 0] [--busy]
 //! ```
 //!
 //! With `RUSTFLAGS="--cfg tokio_unstable"` there is a row of tokio's alternative timer, with `--features kestrel` one of
@@ -22,12 +23,13 @@ use tickwheel_benches::goals::number;
 use tickwheel_benches::machine;
 use tickwheel_benches::measure::{Metrics, Sorted, Usage, median, parse, resident_bytes};
 use tickwheel_benches::process::{Failure, name, output, this_program};
+use tickwheel_benches::ratio::{Pair, Ratio, Rounds, pair_up};
 use tokio::runtime::{Builder, Runtime};
 
 #[derive(Parser)]
 struct Options {
-    /// Measurements of each kind; the tables show medians.
-    #[arg(long, default_value_t = 3)]
+    /// Measurements of each kind at most; the tables show medians and intervals of 95 %.
+    #[arg(long, default_value_t = 12)]
     rounds: usize,
     /// Runs one workload only, by its number from 0 on.
     #[arg(long)]
@@ -118,37 +120,46 @@ fn main() -> Result<(), Failure> {
             continue;
         }
         println!("\n{tasks} {does} {length} {unit}\n");
-        let mut all: Vec<_> = Way::value_variants()
-            .iter()
-            .map(|way| (name(way), vec![]))
-            .collect();
-        for _ in 0..options.rounds {
-            for (way, all) in &mut all {
-                let workload = workload.to_string();
-                let mut child = this_program(&["--way", way, "--workload", &workload]);
-                all.push(parse(&output(&mut child)?.stdout));
-            }
-        }
-        let figures: Vec<String> = all[0].1[0].iter().map(|figure| figure.0.clone()).collect();
+        let ways = Way::value_variants();
+        let slice = |way: usize| {
+            let (way, workload) = (name(&ways[way]), workload.to_string());
+            let mut child = this_program(&["--way", &way, "--workload", &workload]);
+            Ok(parse(&output(&mut child)?.stdout))
+        };
+        let beside_tokio = |all: &[Vec<Vec<(String, f64)>>]| -> Vec<Vec<Pair>> {
+            let cpu = |way: usize| pair_up(all, |round| (round[way][0].1, round[0][0].1));
+            (1..ways.len()).map(cpu).collect()
+        };
+        let all = Rounds::at_most(options.rounds).measure(ways.len(), slice, beside_tokio)?;
+        let figures: Vec<&str> = all[0][0].iter().map(|figure| figure.0.as_str()).collect();
         println!(
-            "| | {} |\n|---|{}",
+            "| rounds: {} | {} | CPU beside tokio's, 95 % |\n|---|{}--:|",
+            all.len(),
             figures.join(" | "),
             "--:|".repeat(figures.len())
         );
-        for (way, all) in &all {
-            let cells = (0..figures.len()).map(|at| {
-                let values: Vec<f64> = all.iter().map(|figures| figures[at].1).collect();
+        let ratios = beside_tokio(&all);
+        for (at, way) in ways.iter().enumerate() {
+            let cells = (0..figures.len()).map(|figure| {
+                let values: Vec<f64> = all.iter().map(|round| round[at][figure].1).collect();
                 let sum = values.iter().sum();
                 // No round hides the early events of another one.
-                number(if figures[at] == "early" {
+                number(if figures[figure] == "early" {
                     sum
                 } else {
                     median(values).unwrap_or(sum)
                 })
             });
-            println!("| {way} | {} |", cells.collect::<Vec<_>>().join(" | "));
+            let cells = cells.collect::<Vec<_>>().join(" | ");
+            let ratio = at.checked_sub(1).map(|at| Ratio::cell(&ratios[at]));
+            println!(
+                "| {} | {cells} | {} |",
+                name(way),
+                ratio.unwrap_or_default()
+            );
         }
     }
+    println!("\nload average {} after", machine::load());
     Ok(())
 }
 

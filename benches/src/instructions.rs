@@ -25,7 +25,7 @@ use tickwheel::{
 use tickwheel_benches::local::{
     Churn, EventLoopRemotePeer, FloorPeer, LONG, LocalPeer, LocalTimerPeer, life, rearm,
 };
-use tickwheel_benches::process::{Failure, arguments, find, output, under_valgrind};
+use tickwheel_benches::process::{Failure, arguments, callgrind, find};
 use tickwheel_util::time;
 use tokio::runtime::Runtime;
 
@@ -219,16 +219,11 @@ fn main() -> Result<(), Failure> {
 /// Returns the instructions per operation.
 fn count(name: &str) -> Result<f64, Failure> {
     let collect = |times: usize| -> Result<f64, Failure> {
-        let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
-        let child = ["--child", name, &times.to_string()];
-        let told = String::from_utf8(output(&mut under_valgrind(&options, &child))?.stderr)?;
-        let collected = told
+        let counts = callgrind(&[], &["--child", name, &times.to_string()])?;
+        let sum = counts
             .lines()
-            .find_map(|line| line.split("Collected :").nth(1));
-        Ok(collected
-            .ok_or("callgrind does not say how much it collected")?
-            .trim()
-            .parse()?)
+            .find_map(|line| line.strip_prefix("totals: "));
+        Ok(sum.ok_or("callgrind does not say the sum")?.parse()?)
     };
     Ok((collect(2 * COUNT)? - collect(COUNT)?) / COUNT as f64)
 }

@@ -4,13 +4,14 @@
 //! |---|---|
 //! | `figure` | what is measured: one row of `docs/PERFORMANCE.md`'s workloads, with its sizes |
 //! | `peer` | who is measured, and what each one leaves out |
-//! | `stream` | the random numbers, the same for every peer |
+//! | `stream` | random steps of a workload, the same for every peer |
 //! | `local` | peers of one thread: churn, life, rearm |
 //! | `cross` | peers that many threads use: cross, remote cancel, late, burst, idle, zombie, wake |
 //! | `slots` | payloads with a free list and generations: the floor, and a part of both heaps |
 //! | `book` | when timers were due and when they fired |
 //! | `measure` | processor time, memory, percentiles |
 //! | `process` | this program once more, also under a tool of valgrind |
+//! | `ratio` | slices of several ways in random order, ratios with intervals |
 //! | `results` | medians, the best peer |
 //! | `goals` | what has to be reached |
 //! | `report` | Markdown and charts |
@@ -30,6 +31,10 @@ pub mod machine;
 pub mod measure;
 pub mod peer;
 pub mod process;
+#[allow(dead_code, reason = "the tests draw more kinds of numbers")]
+#[path = "../../tests/support/random.rs"]
+mod random;
+pub mod ratio;
 pub mod report;
 pub mod results;
 mod slots;

@@ -72,6 +72,24 @@ pub fn under_valgrind(options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
+/// Runs this program with `arguments` under callgrind, and returns what that has written: the instructions of each
+/// function, and their sum. `options` say what it collects.
+///
+/// # Errors
+///
+/// If valgrind cannot be started, or the program fails.
+pub fn callgrind(options: &[&str], arguments: &[&str]) -> Result<String, Failure> {
+    let counts = tempfile::NamedTempFile::new()?;
+    let out = format!("--callgrind-out-file={}", counts.path().display());
+    let options = [
+        &["--tool=callgrind", "--compress-strings=no", &out],
+        options,
+    ]
+    .concat();
+    output(&mut under_valgrind(&options, arguments))?;
+    Ok(std::fs::read_to_string(counts.path())?)
+}
+
 /// Runs a command to its end.
 ///
 /// # Errors

@@ -4,10 +4,11 @@
 //! way; the clients are another process. Each connection has hyper's timeout for headers, which also limits how long it
 //! is idle. A request has one more for its answer, which comes a turn of the runtime later; in the second workload it
 //! arms ten timeouts and drops them, as one that reads and writes under limits does. Each way to keep time has a server
-//! process of its own; they live side by side and are asked in turns, a fifth of a second each.
+//! process of its own; they live side by side and are asked in random order, a fifth of a second each, until the ratios
+//! of the timeouts have narrow intervals or the limit of rounds is reached.
 //!
 //! ```text
-//! cargo run --release -p tickwheel-benches --bin server -- [--rounds 30] [--only 0]
+//! cargo run --release -p tickwheel-benches --bin server -- [--rounds 200] [--only 0]
 //! ```
 //!
 //! With `RUSTFLAGS="--cfg tokio_unstable"` there is a row of tokio's alternative timer.
@@ -31,14 +32,15 @@ use tickwheel_benches::goals::number;
 use tickwheel_benches::machine;
 use tickwheel_benches::measure::{Usage, median};
 use tickwheel_benches::process::{Failure, name, this_program};
+use tickwheel_benches::ratio::{Pair, Ratio, Rounds, pair_up};
 use tickwheel_util::HyperTimer;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 #[derive(Parser)]
 struct Options {
-    /// Measurements of each way; the tables show medians.
-    #[arg(long, default_value_t = 30)]
+    /// Slices of each way at most; the tables show medians and intervals of 95 %.
+    #[arg(long, default_value_t = 200)]
     rounds: usize,
     /// Runs one workload only, by its number from 0 on.
     #[arg(long)]
@@ -95,34 +97,49 @@ fn main() -> Result<(), Failure> {
             let ways = Way::value_variants();
             let start = |way: &Way| Server::start(*way, workload, *workers);
             let mut servers: Vec<_> = ways.iter().map(start).collect::<Result<_, _>>()?;
-            let mut costs = vec![vec![]; ways.len()];
-            for round in 0..=options.rounds {
-                for (server, costs) in servers.iter_mut().zip(&mut costs) {
-                    let cost = server.load(Duration::from_millis(options.millis))?;
-                    // The first round warms up.
-                    if round > 0 {
-                        costs.push(cost);
-                    }
-                }
+            let length = Duration::from_millis(options.millis);
+            for server in &mut servers {
+                // Warms up.
+                server.load(length)?;
             }
-            let costs: Vec<_> = costs.into_iter().filter_map(median).collect();
-            println!("\n{does}, worker threads: {workers}\n");
-            println!("| | CPU us per request | of the timeouts | beside tokio's |");
+            let costs = Rounds::at_most(options.rounds).measure(
+                ways.len(),
+                |way| servers[way].load(length),
+                |costs| (2..ways.len()).map(|way| timeouts(costs, way)).collect(),
+            )?;
+            println!(
+                "\n{does}, worker threads: {workers}, rounds: {}\n",
+                costs.len()
+            );
+            println!("| | CPU us per request | of the timeouts | beside tokio's, 95 % |");
             println!("|---|--:|--:|--:|");
-            // In the order of the ways.
-            let (none, tokio) = (costs[0], costs[1]);
-            for (way, cost) in ways.iter().zip(&costs) {
+            for (at, way) in ways.iter().enumerate() {
+                let of = |cost: fn(&[f64], usize) -> f64| {
+                    let costs = costs.iter().map(|round| cost(round, at)).collect();
+                    median(costs).map_or_else(String::new, number)
+                };
                 println!(
                     "| {} | {} | {} | {} |",
                     name(way),
-                    number(*cost),
-                    number(cost - none),
-                    number((cost - none) / (tokio - none)),
+                    of(|round, at| round[at]),
+                    of(|round, at| round[at] - round[0]),
+                    if at < 2 {
+                        String::new()
+                    } else {
+                        Ratio::cell(&timeouts(&costs, at))
+                    },
                 );
             }
         }
     }
+    println!("\nload average {} after", machine::load());
     Ok(())
+}
+
+/// Pairs what the timeouts of a way cost with what tokio's do: the cost of a request beyond that of one without
+/// timeouts, in the order of the ways.
+fn timeouts(costs: &[Vec<f64>], way: usize) -> Vec<Pair> {
+    pair_up(costs, |round| (round[way] - round[0], round[1] - round[0]))
 }
 
 /// A server in a process of its own, and its clients.

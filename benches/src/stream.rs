@@ -1,29 +1,8 @@
 //! The random numbers of the workloads: the same stream for every peer.
 
+use crate::random::Random;
 use std::ops::Range;
 use std::time::Duration;
-
-/// Marsaglia's xorshift64 with the shifts 13, 7, 17 ("Xorshift RNGs", 2003).
-#[derive(Clone, Debug)]
-pub struct XorShift(u64);
-
-impl Default for XorShift {
-    fn default() -> Self {
-        Self(88_172_645_463_325_252)
-    }
-}
-
-impl XorShift {
-    /// Draws a number below `bound`.
-    #[inline]
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        // The product is below `bound << 64`.
-        ((u128::from(self.0) * u128::from(bound)) >> 64) as u64
-    }
-}
 
 /// One step of a workload: whom it hits, and for how long the new timer runs.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +18,7 @@ pub const BLOCK: usize = 4096;
 
 /// Steps, drawn in blocks while the stopwatch stands.
 pub struct Stream {
-    rng: XorShift,
+    rng: Random,
     residents: u64,
     /// Whole milliseconds.
     delays: Range<u64>,
@@ -51,7 +30,7 @@ impl Stream {
     pub fn new(residents: usize, delays: Range<u64>) -> Self {
         let block = Vec::with_capacity(BLOCK);
         Self {
-            rng: XorShift::default(),
+            rng: Random::new(0),
             residents: residents as u64,
             delays,
             block,

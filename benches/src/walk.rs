@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use tickwheel::{Builder, Drive, Expired, LocalTimer, ManualClock, Time, Timer};
-use tickwheel_benches::process::{Failure, arguments, find, output, under_valgrind};
+use tickwheel_benches::process::{Failure, arguments, callgrind, find};
 
 /// The walk that happens on a worker's thread, below the function of its loop.
 const WORKER: &str = "worker";
@@ -116,16 +116,12 @@ fn main() -> Result<(), Failure> {
 
 /// Runs one walk under callgrind and returns the functions below `src`, each with its file.
 fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
-    let counts = tempfile::NamedTempFile::new()?;
-    let out = format!("--callgrind-out-file={}", counts.path().display());
     let from = if name == WORKER {
         "--toggle-collect=tickwheel::engine::crew::worker::turn_until_the_end*"
     } else {
         "--toggle-collect=walk::walked*"
     };
-    let only = ["--tool=callgrind", from, "--compress-strings=no", &out];
-    output(&mut under_valgrind(&only, &["--child", name]))?;
-    let counts = std::fs::read_to_string(counts.path())?;
+    let counts = callgrind(&[from], &["--child", name])?;
     let src = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../src")
         .canonicalize()?;

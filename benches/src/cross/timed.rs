@@ -4,7 +4,7 @@ use super::{CrossPeer, InFlight, Setup};
 use crate::book::Book;
 use crate::figure::Scale;
 use crate::measure::{Metrics, Sorted, Usage, peak_bytes, per, resident_bytes};
-use crate::stream::XorShift;
+use crate::random::Random;
 use std::mem::needs_drop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ pub(super) fn late<P: CrossPeer>(
     } else {
         2_000_000
     };
-    let mut rng = XorShift::default();
+    let mut rng = Random::new(0);
     let busy = busy.then(BusyLoops::start);
     let before = Usage::now().cpu;
     for payload in 0..timers as u64 {

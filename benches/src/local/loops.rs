@@ -8,7 +8,7 @@ use super::{Churn, LONG, SHORT, TICK};
 use crate::figure::{Scale, Work};
 use crate::measure::{Metrics, per, resident_bytes};
 use crate::peer::Peer;
-use crate::stream::XorShift;
+use crate::random::Random;
 use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -49,9 +49,9 @@ fn thread_cpu() -> Duration {
 
 /// Returns a peer with residents that are due in 1 to 60 s.
 pub fn resident<P: LocalPeer>() -> (P, Vec<P::Handle>) {
-    let mut random = XorShift::default();
+    let mut random = Random::new(0);
     let mut peer = P::new(RESIDENTS);
-    let delay = |random: &mut XorShift| Duration::from_millis(1_000 + random.below(59_000));
+    let delay = |random: &mut Random| Duration::from_millis(1_000 + random.below(59_000));
     let handles = (0..RESIDENTS as u64)
         .map(|n| peer.schedule(delay(&mut random), n))
         .collect();
@@ -94,7 +94,7 @@ fn idle_round<P: LoopPeer>(rounds: usize) -> Metrics {
     handles.into_iter().for_each(|it| _ = peer.cancel(it));
     // On the real clock, with residents that are due after the measurement: in one to two minutes.
     peer.read_clock();
-    let mut random = XorShift::default();
+    let mut random = Random::new(0);
     let handles: Vec<_> = (0..RESIDENTS as u64)
         .map(|n| peer.schedule(Duration::from_secs(60 + random.below(60)), n))
         .collect();
@@ -158,7 +158,7 @@ fn owner<P: LocalPeer>(residents: usize, steps: usize) -> Metrics {
 /// nanoseconds of each.
 fn moves<P: LocalPeer>(churn: &mut Churn<P>, steps: usize) -> (f64, f64) {
     let Churn { peer, slots, .. } = churn;
-    let mut random = XorShift::default();
+    let mut random = Random::new(0);
     let passes = steps.div_ceil(slots.len());
     let mut taken = [Duration::ZERO; 2];
     let mut delays = vec![Duration::ZERO; slots.len()];
@@ -183,7 +183,7 @@ fn moves<P: LocalPeer>(churn: &mut Churn<P>, steps: usize) -> (f64, f64) {
 fn fire<P: LocalPeer>(residents: usize, steps: usize) -> f64 {
     const TICKS: u64 = 100;
     let mut peer = P::new(residents);
-    let mut random = XorShift::default();
+    let mut random = Random::new(0);
     let passes = steps.div_ceil(residents);
     let mut taken = Duration::ZERO;
     for _ in 0..passes {
