@@ -86,6 +86,8 @@ pub struct ShownDelivery {
     pub due_ms: u64,
     /// The recurring schedule that has made it.
     pub schedule: Option<String>,
+    /// The trace that it is a part of.
+    pub traceparent: Option<String>,
     /// What it carries, as JSON text.
     #[serde(deserialize_with = "text")]
     pub payload: String,
@@ -123,6 +125,7 @@ pub struct ShownPage {
 pub struct Client {
     http: reqwest::Client,
     token: Option<Secret>,
+    name: String,
     nodes: Vec<String>,
     first: AtomicUsize,
     patience: Duration,
@@ -151,6 +154,7 @@ impl Client {
         Ok(Self {
             http,
             token: None,
+            name: String::new(),
             nodes: nodes.collect(),
             first: AtomicUsize::new(0),
             patience,
@@ -163,6 +167,15 @@ impl Client {
     pub fn with_token(self, token: &str) -> Self {
         Self {
             token: Some(token.to_owned().into()),
+            ..self
+        }
+    }
+
+    /// Names the consumer to people who look at the jobs that it holds: letters, digits, and `-_.:@/`.
+    #[must_use]
+    pub fn with_name(self, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
             ..self
         }
     }
@@ -192,6 +205,12 @@ impl Client {
         let mut body = request(new.when, new.idempotency_key.as_deref());
         body["queue"] = json!(new.queue);
         body["priority"] = json!(new.priority);
+        if let Some(lasts) = new.expires {
+            body["expires"] = json!(format!("{}ms", millis(lasts)));
+        }
+        if let Some(trace) = &new.traceparent {
+            body["traceparent"] = json!(trace);
+        }
         if let Some(retry) = &new.retry {
             let ms = |rest: Duration| format!("{}ms", millis(rest));
             body["max_attempts"] = json!(retry.max_attempts);
@@ -281,8 +300,10 @@ impl Client {
     ) -> Result<Vec<ShownDelivery>> {
         let wait = wait.min(FARTHEST);
         let (wait_ms, hold_ms) = (millis(wait), millis(hold));
-        let path =
-            format!("/v1/deliveries?queue={queue}&max={max}&wait={wait_ms}ms&hold={hold_ms}ms");
+        let name = &self.name;
+        let path = format!(
+            "/v1/deliveries?queue={queue}&max={max}&wait={wait_ms}ms&hold={hold_ms}ms&consumer={name}"
+        );
         let mut taken: HashMap<String, _> = self.ask_for(Method::POST, &path, None, wait).await?;
         Ok(taken.remove("deliveries").unwrap_or_default())
     }

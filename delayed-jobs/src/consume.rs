@@ -51,8 +51,11 @@ pub(crate) struct ConsumeSettings {
     /// The queue whose jobs are taken
     #[arg(long, default_value_t, value_name = "NAME")]
     queue: Queue,
+    /// What people see beside the jobs that it holds; `consume-` and the number of its process without it
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Run by `sh -c` for each job, with the payload as its input and JOB_ID, JOB_QUEUE, JOB_PRIORITY, JOB_ATTEMPT, JOB_MAX_ATTEMPTS,
-    /// JOB_DUE_MS and JOB_SCHEDULE in its environment
+    /// JOB_DUE_MS, JOB_SCHEDULE and TRACEPARENT in its environment
     #[arg(long, value_name = "COMMAND")]
     exec: String,
     /// Commands at a time
@@ -87,7 +90,9 @@ pub(crate) async fn consume(
             return Err(StoreError::Unfit(why).into());
         }
     }
-    let mut client = Client::new(settings.nodes.clone(), PATIENCE)?;
+    let own_name = || format!("consume-{}", std::process::id());
+    let name = settings.name.clone().unwrap_or_else(own_name);
+    let mut client = Client::new(settings.nodes.clone(), PATIENCE)?.with_name(&name);
     if let Some(file) = &settings.token_file {
         let token = std::fs::read_to_string(file);
         let wrong = |error| StoreError::Unfit(format!("{}: {error}", file.display()));
@@ -198,6 +203,7 @@ async fn run(settings: &ConsumeSettings, one: &ShownDelivery) -> Result<(), Stri
         .env("JOB_MAX_ATTEMPTS", one.max_attempts.to_string())
         .env("JOB_DUE_MS", one.due_ms.to_string())
         .env("JOB_SCHEDULE", one.schedule.as_deref().unwrap_or(""))
+        .env("TRACEPARENT", one.traceparent.as_deref().unwrap_or(""))
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)

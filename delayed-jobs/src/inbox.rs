@@ -19,7 +19,7 @@ use crate::error::{Result, StoreError};
 use crate::job::{FARTHEST, MOST_PARTITIONS, Priority, Queue};
 use crate::link::CHECK;
 use crate::settings::Settings;
-use crate::store::{Delivery, Nack, Receipt, Store, Taken};
+use crate::store::{Delivery, Hold, Nack, Receipt, Store, Taken};
 use crate::units::lock;
 
 /// How often all partitions are asked though no notice has come: one that was sent may be lost.
@@ -194,7 +194,7 @@ impl Inbox {
         }
     }
 
-    /// Takes at most `most` jobs of a queue, and at most [`MOST`], to be ended within `hold`. Waits until there is one, or it is `end`.
+    /// Takes at most `most` jobs of a queue, and at most [`MOST`], to be ended within the hold. Waits until there is one, or it is `end`.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl Inbox {
         &self,
         queue: &Queue,
         most: usize,
-        hold: Duration,
+        hold: &Hold,
         end: Instant,
     ) -> Result<Taken> {
         let news = self.board.of(queue);
@@ -244,7 +244,7 @@ impl Inbox {
         news: &News,
         queue: &Queue,
         most: usize,
-        hold: Duration,
+        hold: &Hold,
     ) -> Result<(Taken, Option<Duration>)> {
         // ORDERING: Relaxed; a request that does not know it yet is refused, and asks again.
         if !news.is_limited.load(Ordering::Relaxed) {
@@ -255,7 +255,7 @@ impl Inbox {
             // ORDERING: see above.
             news.is_limited.store(true, Ordering::Relaxed);
         }
-        let permits = self.store.permits(queue, most, hold).await?;
+        let permits = self.store.permits(queue, most, hold.lasts).await?;
         if !permits.are_needed() {
             // ORDERING: see above.
             news.is_limited.store(false, Ordering::Relaxed);
@@ -286,7 +286,7 @@ impl Inbox {
         news: &News,
         queue: &Queue,
         most: usize,
-        hold: Duration,
+        hold: &Hold,
         permits_end_ms: u64,
     ) -> Result<Taken> {
         let (shares, others) = self.shares(news, queue, most, hold).await;
@@ -343,7 +343,7 @@ impl Inbox {
         news: &News,
         queue: &Queue,
         most: usize,
-        hold: Duration,
+        hold: &Hold,
     ) -> (Vec<(u16, usize)>, u64) {
         let mut flagged = FlagAgain {
             news,
@@ -381,7 +381,7 @@ impl Inbox {
         heard: usize,
         queue: &Queue,
         most: usize,
-        hold: Duration,
+        hold: &Hold,
     ) -> Option<Vec<(u16, usize)>> {
         let asked = flagged.partitions.iter();
         let asked = asked.map(|&partition| self.store.take(partition, queue, 0, hold, 0));
@@ -423,7 +423,7 @@ impl Inbox {
 
     /// Asks all flagged partitions together whether they have jobs. Those that have, or that do not answer, stay
     /// flagged.
-    async fn sift(&self, news: &News, queue: &Queue, hold: Duration) {
+    async fn sift(&self, news: &News, queue: &Queue, hold: &Hold) {
         let mut flagged = FlagAgain {
             news,
             partitions: news.flagged(self.store.partitions()),
@@ -517,7 +517,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 pub struct Consumer {
     inbox: Inbox,
     queue: Queue,
-    hold: Duration,
+    hold: Hold,
 }
 
 impl Consumer {
@@ -536,7 +536,10 @@ impl Consumer {
         Ok(Self {
             inbox,
             queue: Queue::default(),
-            hold,
+            hold: Hold {
+                lasts: hold,
+                by: String::new(),
+            },
         })
     }
 
@@ -544,6 +547,13 @@ impl Consumer {
     #[must_use]
     pub fn of(self, queue: Queue) -> Self {
         Self { queue, ..self }
+    }
+
+    /// Gives it a name, which people see beside the jobs that it holds.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.hold.by = name.into();
+        self
     }
 
     /// The next job. Waits as long as there is none, and while Redis is away. Dropping the future loses
@@ -562,7 +572,7 @@ impl Consumer {
     pub async fn batch(&mut self, most: usize) -> Vec<Delivery> {
         loop {
             let end = Instant::now() + WAIT;
-            let taken = self.inbox.take(&self.queue, most, self.hold, end);
+            let taken = self.inbox.take(&self.queue, most, &self.hold, end);
             match taken.await {
                 Ok(arrived) if arrived.deliveries.is_empty() => {}
                 Ok(arrived) => return arrived.deliveries,

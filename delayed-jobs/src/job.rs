@@ -316,6 +316,11 @@ pub struct NewJob {
     pub queue: Queue,
     /// Among those that wait there, the higher is handed out first.
     pub priority: Priority,
+    /// So long after it is due, no consumer gets it any more; it is dead then. A job that fails is due again within the
+    /// same time.
+    pub expires: Option<Duration>,
+    /// The trace that it is a part of, as W3C's Trace Context writes it. Its consumer gets the same.
+    pub traceparent: Option<String>,
 }
 
 impl NewJob {
@@ -329,6 +334,8 @@ impl NewJob {
             retry: None,
             queue: Queue::default(),
             priority: Priority::default(),
+            expires: None,
+            traceparent: None,
         }
     }
 }
@@ -379,9 +386,18 @@ pub struct Job {
     /// When it was ready for the consumer that has taken it last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fired_ms: Option<u64>,
+    /// When a consumer has taken it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken_ms: Option<u64>,
+    /// The name of this consumer, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer: Option<String>,
     /// When the hold of the consumer that has it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_until_ms: Option<u64>,
+    /// From when on no consumer gets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
     /// When it died.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub died_ms: Option<u64>,
@@ -392,6 +408,9 @@ pub struct Job {
     /// Why the last attempt has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The trace that it is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     /// What it carries, until it is done or cancelled.
     #[serde(serialize_with = "some_as_json")]
     #[serde(skip_serializing_if = "Option::is_none")]

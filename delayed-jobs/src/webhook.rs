@@ -19,7 +19,7 @@ use crate::error::{Failure, StoreError};
 use crate::job::Queue;
 use crate::link::prepare_tls;
 use crate::node::{Node, Shared};
-use crate::store::{Delivery, Nack};
+use crate::store::{Delivery, Hold, Nack};
 use crate::units::{duration, is_http};
 
 /// How long one look for jobs waits.
@@ -65,7 +65,7 @@ struct Pusher {
     queue: Queue,
     key: Vec<u8>,
     /// Longer than an answer is waited for.
-    hold: Duration,
+    hold: Hold,
 }
 
 /// Begins to push, if the settings say so. The tasks end after the node's HTTP server.
@@ -96,7 +96,10 @@ pub(crate) fn push(settings: &WebhookSettings, node: &Node) -> Result<JoinSet<()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(timeout)
         .build()?;
-    let hold = timeout * 2 + Duration::from_secs(5);
+    let hold = Hold {
+        lasts: timeout * 2 + Duration::from_secs(5),
+        by: format!("webhook of {}", node.shared.name),
+    };
     let shared = Arc::clone(&node.shared);
     let pusher = Arc::new(Pusher {
         shared,
@@ -171,7 +174,7 @@ impl Pusher {
             match self
                 .shared
                 .inbox()
-                .take(&self.queue, 1, self.hold, Instant::now() + WAIT)
+                .take(&self.queue, 1, &self.hold, Instant::now() + WAIT)
                 .await
             {
                 Ok(arrived) => {
@@ -222,9 +225,11 @@ impl Pusher {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
-        let mut answer = self
-            .http
-            .post(&self.url)
+        let mut request = self.http.post(&self.url);
+        if let Some(trace) = &one.traceparent {
+            request = request.header("traceparent", trace);
+        }
+        let mut answer = request
             .header(CONTENT_TYPE, "application/json")
             .header("webhook-id", one.id.as_str())
             .header("webhook-timestamp", now)

@@ -13,7 +13,7 @@ use super::json::{Json, MOST, given, many};
 use super::request::{Asked, Body, Refusal, duration, optional};
 use crate::inbox;
 use crate::job::{FARTHEST, JobId, Queue};
-use crate::store::{DeadJobs, Failed, Listed, Nack, Page, Receipt, Search};
+use crate::store::{DeadJobs, Failed, Hold, Listed, Nack, Page, Receipt, Search};
 
 /// Longest wait of a request for deliveries.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -32,7 +32,11 @@ pub(super) struct TakeQuery {
     hold: Option<String>,
     #[serde(default)]
     queue: Queue,
+    consumer: Option<String>,
 }
+
+/// Longest name of a consumer.
+const NAME: usize = 100;
 
 fn hold(text: &str) -> Result<Duration, Refusal> {
     let hold = duration("hold", text)?;
@@ -55,10 +59,19 @@ pub(super) async fn take(
         return Err(Refusal::bad("wait: at most 60s are possible"));
     }
     let hold = query.hold.as_deref().map(hold).transpose()?;
-    let hold = hold.unwrap_or(shared.store.settings().hold);
+    let by = query.consumer.unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:@/".contains(c);
+    if by.len() > NAME || !by.chars().all(fits) {
+        let why = format!("consumer: a name has at most {NAME} letters, digits and `-_.:@/`");
+        return Err(Refusal::bad(why));
+    }
+    let hold = Hold {
+        lasts: hold.unwrap_or(shared.store.settings().hold),
+        by,
+    };
     let arrived = shared
         .inbox()
-        .take(&query.queue, max, hold, Instant::now() + wait)
+        .take(&query.queue, max, &hold, Instant::now() + wait)
         .await?;
     shared.metrics.arrived(&arrived);
     Ok(Json(HashMap::from([("deliveries", arrived.deliveries)])).into_response())

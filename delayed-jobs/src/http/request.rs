@@ -138,6 +138,10 @@ pub(super) struct CreateRequest {
     queue: Queue,
     #[serde(default)]
     priority: Priority,
+    #[serde(default, deserialize_with = "given")]
+    expires: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    traceparent: Option<String>,
 }
 
 /// How often a job is tried; the node's settings say what is left out.
@@ -211,8 +215,34 @@ impl CreateRequest {
             retry,
             queue: self.queue,
             priority: self.priority,
+            expires: optional("expires", self.expires.as_deref())?,
+            traceparent: traceparent(self.traceparent, headers)?,
         })
     }
+}
+
+/// From the body, which must be right, or from the header, which says nothing if it is wrong: so W3C's Trace Context has it.
+fn traceparent(in_body: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    match in_body {
+        Some(text) if is_traceparent(&text) => Ok(Some(text)),
+        Some(_) => Err(Refusal::bad(
+            "traceparent: not like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        )),
+        None => {
+            let text = headers.get("traceparent").map(|value| value.to_str());
+            let text = text
+                .and_then(Result::ok)
+                .filter(|text| is_traceparent(text));
+            Ok(text.map(str::to_owned))
+        }
+    }
+}
+
+/// Whether it has a version, a trace, a span and flags, each of its length and in small hexadecimal digits.
+fn is_traceparent(text: &str) -> bool {
+    let lengths = text.split('-').map(str::len);
+    let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    lengths.eq([2, 32, 16, 2]) && text.chars().all(|c| c == '-' || hex(c)) && &text[..2] != "ff"
 }
 
 impl MoveRequest {

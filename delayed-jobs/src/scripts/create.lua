@@ -1,6 +1,7 @@
 -- Accepts jobs, each once per idempotency key.
 -- ARGV most queues of a partition, birth of the namespace ("" if no job has a key), then for each job: id, payload,
---   due ("" if a delay is given), delay in ms, idempotency key, retry policy
+--   due ("" if a delay is given), delay in ms, idempotency key, retry policy, ms after its due moment when it expires
+--   ("" for never), trace context
 -- Returns for each job: {'created', 'known' or 'conflict', id, due}, or {'crowded', queue, 0} if there are too
 --   many queues already. Returns {{'lost', '', 0}} if the partition does not know the birth
 if ARGV[2] ~= '' and not is_born(ARGV[2]) then return { { 'lost', '', 0 } } end
@@ -9,8 +10,8 @@ local created, soonest = text(now), math.huge
 local reply = {}
 -- What each queue gets: its soonest moment, and all moments and ids; false if there is no room for the queue.
 local added = {}
-for i = 3, #ARGV, 6 do
-  local id, payload, due, delay, once, policy = unpack(ARGV, i, i + 5)
+for i = 3, #ARGV, 8 do
+  local id, payload, due, delay, once, policy, lasts, trace = unpack(ARGV, i, i + 7)
   local queue, known = queue_of(id), nil
   if added[queue] == nil then
     local queues = base .. ':queues'
@@ -27,7 +28,8 @@ for i = 3, #ARGV, 6 do
     -- The same key with another request is a mistake of the caller's, not a repetition.
     local priority = priority_of(id)
     local print = redis.sha1hex(#payload .. ':' .. payload .. due .. ':' .. delay .. ':' .. policy ..
-      (queue == '' and '' or ':' .. queue) .. (priority == 0 and '' or '!' .. priority))
+      (queue == '' and '' or ':' .. queue) .. (priority == 0 and '' or '!' .. priority) ..
+      (lasts == '' and '' or '~' .. lasts))
     known = redis.call('HMGET', key, 'id', 'print')
     if not known[1] then
       known = nil
@@ -42,7 +44,10 @@ for i = 3, #ARGV, 6 do
   if not known then
     due = due == '' and now + tonumber(delay) or tonumber(due)
     local at = text(due)
-    record(id, payload, 'due', at, 'created', created, 'once', once, 'policy', policy)
+    local fields = { 'due', at, 'created', created, 'once', once, 'policy', policy }
+    if lasts ~= '' then fields[9], fields[10] = 'expires', text(due + tonumber(lasts)) end
+    if trace ~= '' then fields[#fields + 1], fields[#fields + 2] = 'trace', trace end
+    record(id, payload, unpack(fields))
     entries[#entries + 1], entries[#entries + 2] = at, id
     entries.soonest = math.min(entries.soonest, due)
     reply[#reply + 1] = { 'created', id, due }

@@ -8,7 +8,7 @@ for _, id in ipairs(ARGV) do
     local key = base .. ':job:' .. id
     -- The count goes on, so that no receipt of an earlier attempt fits a later one.
     redis.call('HSET', key, 'due', at, 'spent', redis.call('HGET', key, 'attempt') or 0)
-    redis.call('HDEL', key, 'state')
+    redis.call('HDEL', key, 'state', 'expires')
     plan(queue_of(id), at, at, id)
     count = count + 1
   end

@@ -2,7 +2,7 @@
 -- ARGV id, due ("" if a delay is given), delay in ms, idempotency key
 local id, due, delay, once = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key = base .. ':job:' .. id
-local job = redis.call('HMGET', key, 'state', 'due', 'moved')
+local job = redis.call('HMGET', key, 'state', 'due', 'moved', 'expires')
 if not job[2] then return { 'unknown', 0 } end
 -- First, because the job may have fired since. If it was cancelled, it does not fire as the move said.
 if once ~= '' and job[3] == once and job[1] ~= 'cancelled' then return { 'pending', tonumber(job[2]) } end
@@ -12,6 +12,7 @@ local now = math.ceil(now_us() / 1000)
 due = due == '' and now + tonumber(delay) or tonumber(due)
 local at = text(due)
 redis.call('HSET', key, 'due', at, 'moved', once)
+if job[4] then redis.call('HSET', key, 'expires', text(job[4] - job[2] + due)) end
 redis.call('ZADD', key_of('due', queue), at, id)
 redis.call('ZADD', key_of('retry', queue), 'XX', at, id)
 note_head(queue)

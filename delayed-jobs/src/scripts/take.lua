@@ -1,9 +1,10 @@
 -- Hands jobs to a consumer, which has to end each of them in time. Whatever was not ended in time comes
 -- first: it is ready again, or dead if its attempts are used up.
--- ARGV most jobs (with 0 it only counts), ms for which the consumer holds them, queue, moment at which the caller's permits for so many end, or 0
+-- ARGV most jobs (with 0 it only counts), ms for which the consumer holds them, queue, moment at which the caller's permits for so many end, or
+--   0, name of the consumer
 -- Returns {jobs that are still ready or whose hold has ended (-1 if the queue is limited and the caller has no permits), jobs without a record, jobs that died, {for each job:
---   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule} ...}, {if it only counts, how
---   many are left of each priority from 0 on ...}}
+--   {id, attempt, attempts before the last requeue, policy, due, fired, payload, schedule, trace context} ...}, {if it only
+--   counts, how many are left of each priority from 0 on ...}}
 local now = math.floor(now_us() / 1000)
 local most, queue = tonumber(ARGV[1]), ARGV[3]
 local rules = redis.call('SMISMEMBER', base .. ':rules', 'paused:' .. queue, 'limited:' .. queue)
@@ -68,19 +69,23 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now, 'LIMIT', 
 end
 local items = pop()
 local taken, held = {}, {}
+local by = text(now) .. ' ' .. ARGV[5]
 local till = text(permits_end > now and permits_end or now + tonumber(ARGV[2]))
 for _, item in ipairs(items) do
   local id, due, fired = string.match(item, '^(%S+) (%S+) (%S+)$')
   local key = base .. ':job:' .. id
-  local job = redis.call('HMGET', key, 'attempt', 'spent', 'policy', 'payload', 'schedule')
+  local job = redis.call('HMGET', key, 'attempt', 'spent', 'policy', 'payload', 'schedule', 'trace', 'expires')
   local payload = job[4] or long_payload(id)
-  if payload and job[3] then
-    local attempt = (job[1] or 0) + 1
-    redis.call('HSET', key, 'attempt', attempt, 'fired', fired)
-    if attempt > 1 then redis.call('ZREM', key_of('retry', queue), id) end
+  local attempt = (job[1] or 0) + 1
+  if attempt > 1 then redis.call('ZREM', key_of('retry', queue), id) end
+  if job[7] and tonumber(job[7]) <= now then
+    bury(id, 'expired before a consumer took it', now)
+    died = died + 1
+  elseif payload and job[3] then
+    redis.call('HSET', key, 'attempt', attempt, 'fired', fired, 'by', by)
     held[#held + 1], held[#held + 2] = till, id
     taken[#taken + 1] = { id, attempt, tonumber(job[2] or 0), job[3], tonumber(due), tonumber(fired),
-      payload, job[5] }
+      payload, job[5], job[6] }
   else
     orphans = orphans + 1
   end

@@ -37,6 +37,9 @@ pub struct Delivery {
     /// The recurring schedule that has made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
+    /// The trace that it is a part of, as W3C's Trace Context writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     #[serde(serialize_with = "as_text")]
     pub(crate) receipt: Receipt,
 }
@@ -95,6 +98,15 @@ impl FromStr for Receipt {
     }
 }
 
+/// How a consumer takes jobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    /// How long it has for each.
+    pub(crate) lasts: Duration,
+    /// Its name, if it has one, for people.
+    pub(crate) by: String,
+}
+
 /// What partitions have handed over.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
@@ -133,17 +145,18 @@ pub(crate) enum Failed {
 }
 
 impl Store {
-    /// Takes at most `most` jobs of a queue from one partition, to be ended within `hold`, or by the moment at which the
+    /// Takes at most `most` jobs of a queue from one partition, to be ended within the hold, or by the moment at which the
     /// permits for them end; that is 0 without permits. With a `most` of 0 it only counts what is left.
     pub(crate) async fn take(
         &self,
         partition: u16,
         queue: &Queue,
         most: usize,
-        hold: Duration,
+        hold: &Hold,
         permits_end_ms: u64,
     ) -> Result<Taken> {
-        let args = (most, millis(hold), queue.suffix(), permits_end_ms);
+        let (lasts_ms, by) = (millis(hold.lasts), &hold.by);
+        let args = (most, lasts_ms, queue.suffix(), permits_end_ms, by);
         type Reply = (i64, u64, u64, Vec<Fields>, Vec<u64>);
         let (left, orphans, died, jobs, waiting): Reply =
             self.run(script!("take"), partition, args).await?;
@@ -226,10 +239,20 @@ impl Store {
 }
 
 /// A delivery as the script returns it.
-type Fields = (String, u32, u32, String, u64, u64, String, Option<String>);
+type Fields = (
+    String,
+    u32,
+    u32,
+    String,
+    u64,
+    u64,
+    String,
+    Option<String>,
+    Option<String>,
+);
 
 fn delivery(fields: Fields) -> Result<Delivery> {
-    let (id, take, spent, policy, due_ms, fired_ms, payload, schedule) = fields;
+    let (id, take, spent, policy, due_ms, fired_ms, payload, schedule, traceparent) = fields;
     let id: JobId = id.parse().map_err(StoreError::Unfit)?;
     Ok(Delivery {
         receipt: Receipt {
@@ -246,5 +269,6 @@ fn delivery(fields: Fields) -> Result<Delivery> {
         attempt: take.saturating_sub(spent),
         max_attempts: most_attempts(&policy),
         schedule,
+        traceparent,
     })
 }

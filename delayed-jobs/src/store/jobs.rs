@@ -108,6 +108,9 @@ impl Store {
                 parts(job.when),
                 once.unwrap_or(""),
                 retry.policy(),
+                job.expires
+                    .map_or_else(String::new, |lasts| millis(lasts).min(LAST_MS).to_string()),
+                job.traceparent.as_deref().unwrap_or(""),
             )
         });
         let args = (MOST_QUEUES, birth, each.collect::<Vec<_>>());
@@ -270,6 +273,7 @@ impl Store {
             return Err(StoreError::Unknown(id.to_string()));
         };
         let has_ended = matches!(state, State::Done | State::Cancelled);
+        let by = record.get("by").and_then(|by| by.split_once(' '));
         let attempts = number("attempt").unwrap_or(0) - number("spent").unwrap_or(0);
         Ok(Job {
             id: id.clone(),
@@ -279,11 +283,17 @@ impl Store {
             due_ms,
             created_ms,
             fired_ms: number("fired"),
+            taken_ms: by.and_then(|(ms, _)| ms.parse().ok()),
+            consumer: by
+                .map(|(_, name)| name.to_owned())
+                .filter(|name| !name.is_empty()),
             held_until_ms: number("held"),
+            expires_ms: number("expires"),
             died_ms: number("died"),
             attempts: u32::try_from(attempts).unwrap_or(0),
             max_attempts: text("policy").map_or(0, |policy| most_attempts(&policy)),
             reason: text("reason"),
+            traceparent: text("trace"),
             payload: text("payload").filter(|_| !has_ended),
         })
     }

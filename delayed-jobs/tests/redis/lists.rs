@@ -72,7 +72,7 @@ async fn jobs_that_retry_and_that_run_have_lists() {
     assert_eq!(ids(&node, retrying).await, [other.clone(), mail.clone()]);
     assert_eq!(
         ids(&node, &format!("{retrying}&queue=mail")).await,
-        [mail.clone()]
+        std::slice::from_ref(&mail)
     );
     let body = json!({ "delay": "3h" });
     let path = format!("/v1/jobs/{}", other.as_str().unwrap());
@@ -82,14 +82,16 @@ async fn jobs_that_retry_and_that_run_have_lists() {
     let path = format!("/v1/jobs/{}", mail.as_str().unwrap());
     let now = json!({ "delay": "0s" });
     assert_eq!(node.ask("PATCH", &path, &now).await.0, 200);
-    assert_eq!(ids(&node, retrying).await, [mail.clone()]);
-    let taken = node.take("&queue=mail&hold=1h").await;
+    assert_eq!(ids(&node, retrying).await, std::slice::from_ref(&mail));
+    let taken = node.take("&queue=mail&hold=1h&consumer=mailer-7").await;
     assert_eq!((&taken[0]["id"], &taken[0]["attempt"]), (&mail, &json!(2)));
     assert!(ids(&node, retrying).await.is_empty());
     let running = node.get("/v1/jobs?state=running").await;
     let job = &running["jobs"][0];
     assert_eq!((&job["id"], &job["attempts"]), (&mail, &json!(2)));
-    assert!(job["held_until_ms"].as_u64() > job["fired_ms"].as_u64());
+    assert_eq!(job["consumer"], "mailer-7");
+    assert!(job["taken_ms"].as_u64() >= job["fired_ms"].as_u64());
+    assert!(job["held_until_ms"].as_u64() > job["taken_ms"].as_u64());
     assert!(
         ids(&node, "/v1/jobs?state=running&queue=default")
             .await
@@ -126,4 +128,66 @@ async fn a_few_jobs_of_a_queue_are_found_among_many_in_one_page() {
     let page = node.get("/v1/jobs?queue=mail&limit=10").await;
     assert_eq!(page["jobs"].as_array().unwrap().len(), 5);
     assert_eq!(page["next"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_has_expired_is_dead_and_not_delivered() {
+    let (_scene, node) = Scene::served_with(patient).await;
+    let late = make(&node, json!({ "expires": "100ms", "payload": "late" })).await;
+    let moved = make(&node, json!({ "expires": "100ms", "delay": "1h" })).await;
+    let path = format!("/v1/jobs/{}", moved.as_str().unwrap());
+    let body = json!({ "due_ms": now_ms() + 7_200_000 });
+    assert_eq!(node.ask("PATCH", &path, &body).await.0, 200);
+    let job = node.job(&moved).await;
+    let lasts = job["expires_ms"].as_u64().unwrap() - job["due_ms"].as_u64().unwrap();
+    assert_eq!(lasts, 100, "it moves with the job");
+    tokio::time::sleep(300 * MS).await;
+    let good = make(&node, json!({ "expires": "1h", "payload": "good" })).await;
+    let mut taken = Vec::new();
+    while taken.is_empty() {
+        taken = node.take("").await;
+    }
+    assert_eq!(taken.len(), 1, "{taken:?}");
+    assert_eq!(taken[0]["id"], good);
+    let job = node.job(&late).await;
+    assert_eq!(job["state"], "dead", "{job}");
+    assert_eq!(job["reason"], "expired before a consumer took it");
+    assert_eq!(ids(&node, "/v1/dead").await, std::slice::from_ref(&late));
+    // Who requeues it wants it delivered.
+    node.post("/v1/dead/requeue", json!({ "ids": [late] }))
+        .await;
+    let taken = node.take("").await;
+    assert_eq!(taken[0]["id"], late);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_trace_of_its_maker_comes_with_a_job() {
+    let (_scene, node) = Scene::served_with(patient).await;
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let in_body = json!({ "traceparent": trace, "idempotency_key": "a" });
+    let id = make(&node, in_body).await;
+    // Each try of a request has a span of its own.
+    let again = json!({ "traceparent": trace.replace("-00f", "-11f"), "idempotency_key": "a" });
+    assert_eq!(make(&node, again).await, id);
+    let http = reqwest::Client::new();
+    let send = async |value: &str| {
+        let request = http.post(format!("{}/v1/jobs", node.address()));
+        let request = request
+            .header("traceparent", value)
+            .header("content-type", "application/json");
+        assert_eq!(request.body("{}").send().await.unwrap().status(), 201);
+    };
+    send(trace).await;
+    send("what is no trace").await;
+    let mut traces = Vec::new();
+    while traces.len() < 3 {
+        for one in node.take("").await {
+            traces.push(one["traceparent"].clone());
+        }
+    }
+    traces.retain(|one| one != trace);
+    assert_eq!(traces, [Value::Null]);
+    assert_eq!(node.job(&id).await["traceparent"], trace);
+    let wrong = json!({ "traceparent": "00-1-2-3" });
+    assert_eq!(node.ask("POST", "/v1/jobs", wrong).await.0, 400);
 }

@@ -424,7 +424,7 @@ async fn a_request_that_is_held_up_takes_nothing_for_permits_that_have_ended() {
         scene.script_of("jobs:{queues}", "permit", args).await
     };
     let take = async |permits_end: u64| -> (i64, usize) {
-        let args = (1, 60_000, "mail", permits_end);
+        let args = (1, 60_000, "mail", permits_end, "");
         type Reply = (i64, u64, u64, Vec<redis::Value>, Vec<u64>);
         let (left, _, _, jobs, _): Reply = scene.script("take", args).await;
         (left, jobs.len())
