@@ -39,6 +39,16 @@ pub enum Work {
     IdleRound,
     /// The calls of a loop's own thread beside so many residents.
     LoopOwner(usize),
+    /// One timer is due in each poll of a loop.
+    Sparse,
+    /// Timers of connections that are reset to 25 ms, 300 ms and 30 s by turns.
+    Quic,
+    /// So many connections arm three timers each, cancel one, then all.
+    Reconnect,
+    /// Tasks that sleep 2 to 20 ms again and again.
+    Beats,
+    /// A task for each sleep of 2 to 20 ms.
+    Spawned,
     /// Producer threads, each of which keeps so many timers in flight.
     Cross {
         /// Threads.
@@ -105,6 +115,11 @@ impl Figure {
             ("loop-owner-1k", Work::LoopOwner(1_000)),
             ("loop-owner-100k", Work::LoopOwner(100_000)),
             ("loop-owner-1M", Work::LoopOwner(1_000_000)),
+            ("sparse", Work::Sparse),
+            ("quic", Work::Quic),
+            ("reconnect", Work::Reconnect),
+            ("beats", Work::Beats),
+            ("spawned", Work::Spawned),
             ("cross-1", cross(1, 1024)),
             ("cross-1-100k", cross(1, 100_000)),
             ("cross-2", cross(2, 1024)),
@@ -173,6 +188,7 @@ impl Figure {
             Peer::LockedWheel => "this project's own wheel behind a lock",
             Peer::Nexus => "bounded, `poll_and_rebalance`",
             Peer::DelayQueue => "deadlines given as `Instant`s, so no clock is read",
+            Peer::Tokio | Peer::Time if self.work.is_of_servers() => "on a runtime of tokio",
             Peer::Tokio => "on the runtime's workers, boxed",
             #[cfg(tokio_unstable)]
             Peer::TokioAlternative => "on the runtime's workers, boxed",
@@ -215,6 +231,13 @@ impl Work {
             Self::Late { busy: true, .. } => "The same beside a busy loop on each core.",
             Self::Late { .. } => "Timers at random over 2 s of the real clock. Lateness counts from just before \
                 the call that schedules.",
+            Self::Sparse => "1000 timers, one due in each tick: a poll per tick, which fires it. Processor time of the thread.",
+            Self::Quic => "10 000 connections, whose timer is reset to 25 ms, 300 ms and 30 s by turns, and polled. \
+                Processor time of the process.",
+            Self::Reconnect => "100 000 connections, five times: a handshake timeout armed and dropped, an idle timeout and \
+                a heartbeat armed; then all dropped. Processor time of the process; a call arms one, a clock read included.",
+            Self::Beats => "1100 tasks that sleep 2 to 20 ms again and again: 100 000 timers per second.",
+            Self::Spawned => "100 000 tasks per second, each of which sleeps once for 2 to 20 ms.",
             Self::Burst => "1 M timers due in one tick, while one thread goes on with cross and one timer is due \
                 in each of the next 500 ms. One shard.",
             Self::Idle => "1 M timers an hour away, nothing else.",
@@ -239,6 +262,11 @@ impl Work {
             Self::Rearm(timers) => format!("Move one of {} timers to later", count(timers)),
             Self::IdleRound => "A loop in which nothing is due".to_owned(),
             Self::LoopOwner(timers) => format!("A loop with {} timers", count(timers)),
+            Self::Sparse => "One timer due in each poll of a loop".to_owned(),
+            Self::Quic => "Reset to 25 ms, 300 ms and 30 s by turns".to_owned(),
+            Self::Reconnect => "A storm of 100 000 connections".to_owned(),
+            Self::Beats => "100 000 heartbeats per second".to_owned(),
+            Self::Spawned => "100 000 tasks per second that sleep once".to_owned(),
             Self::Cross {
                 producers: 1,
                 in_flight,
@@ -277,7 +305,16 @@ impl Work {
                 | Self::Life(_)
                 | Self::Rearm(_)
                 | Self::IdleRound
+                | Self::Sparse
                 | Self::LoopOwner(_)
+        )
+    }
+
+    /// Returns whether it is what the futures of a server do.
+    pub const fn is_of_servers(self) -> bool {
+        matches!(
+            self,
+            Self::Quic | Self::Reconnect | Self::Beats | Self::Spawned
         )
     }
 
@@ -290,8 +327,8 @@ impl Work {
     const fn has(self, peer: Peer) -> bool {
         use Peer::{
             AsyncIo, Bitwheel, DelayQueue, EventLoopRemote, EventLoopTimer, Floor, Hashed, Heap,
-            LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora, Sleep, Timer,
-            TimerPriority, TimerSlack, TimerTimes, TimerUnpinned, Tokio, Tree,
+            LocalTimer, LockedHeaps, LockedTree, LockedWheel, Netty, Nexus, Pingora, Sleep, Time,
+            Timer, TimerPriority, TimerSlack, TimerTimes, TimerUnpinned, Tokio, Tree,
         };
         let is_local = matches!(
             peer,
@@ -301,14 +338,15 @@ impl Work {
             peer,
             LocalTimer | EventLoopTimer | EventLoopRemote | Nexus | Bitwheel | Heap | Tree
         );
-        let is_special = matches!(peer, TimerSlack | TimerPriority | TimerUnpinned);
+        let is_special = matches!(peer, TimerSlack | TimerPriority | TimerUnpinned | Time);
         let is_shared = matches!(peer, Tokio | Hashed) || !is_local && !is_of_loops && !is_special;
         let is_simple = matches!(peer, Timer | LockedWheel | Tokio | LockedTree);
         match self {
             Self::Churn(_) | Self::ChurnTick(_) | Self::Rearm(_) => is_local,
             Self::Life(_) => is_local && !matches!(peer, Floor),
-            Self::IdleRound => is_of_loops,
-            Self::LoopOwner(_) => is_of_loops,
+            Self::IdleRound | Self::Sparse | Self::LoopOwner(_) => is_of_loops,
+            Self::Quic => matches!(peer, Time | Tokio | LocalTimer),
+            Self::Reconnect | Self::Beats | Self::Spawned => matches!(peer, Time | Tokio),
             Self::Cross { producers: 32, .. } => {
                 matches!(peer, Timer | LockedWheel | Tokio | Pingora | LockedHeaps)
             }

@@ -36,7 +36,7 @@ fn goals() -> Vec<Goal> {
     use Bar::{AboveFloor, AtMost, Best, BestFuture, Than};
     use Peer::{
         EventLoopRemote, EventLoopTimer, Floor, Heap, LocalTimer, LockedTree, LockedWheel, Netty,
-        Nexus, Sleep, Timer, TimerClosures, TimerHandles, TimerPriority, TimerSlack, TimerTimes,
+        Nexus, Sleep, Time, Timer, TimerClosures, TimerHandles, TimerPriority, TimerSlack, TimerTimes,
         TimerUnpinned, Tokio,
     };
     let (pair, own_loop) = ("ns/pair", "EventLoopTimer <= 1.5 x LocalTimer");
@@ -70,6 +70,16 @@ fn goals() -> Vec<Goal> {
         (OWN_100K, EventLoopRemote, LATER, Than(3.0, OWN_100K, LocalTimer, LATER), "with a remote: later <= 3 x LocalTimer's"),
         (OWN_100K, EventLoopRemote, RANDOM, Than(2.0, OWN_100K, LocalTimer, RANDOM), "with a remote: a pair <= 2 x LocalTimer's"),
         (OWN_100K, EventLoopRemote, FIRE, Than(2.0, OWN_100K, LocalTimer, FIRE), "with a remote: fire <= 2 x LocalTimer's"),
+        ("sparse", LocalTimer, POLL, Than(1.0, "sparse", Nexus, POLL), "LocalTimer's poll <= nexus-timer's"),
+        ("sparse", EventLoopTimer, POLL, Than(1.33, "sparse", Nexus, POLL), "EventLoopTimer's poll <= 1.33 x nexus-timer's"),
+        ("quic", Time, RESET, Than(0.8, "quic", Tokio, RESET), "`time`: a reset <= 0.8 x tokio's"),
+        ("quic", Time, "bytes/connection", AtMost(200.0), "`time`: <= 200 bytes per connection"),
+        ("reconnect", Time, STORM, Than(0.6, "reconnect", Tokio, STORM), "`time`: <= 0.6 x tokio's"),
+        ("reconnect", Time, CALL, Than(1.0, "reconnect", Tokio, CALL), "`time`: p99 of a call <= tokio's"),
+        ("beats", Time, "early", AtMost(0.0), "`time`: 0 early"),
+        ("beats", Time, "p99 ms", Than(1.0, "beats", Tokio, "p99 ms"), "`time`: p99 <= tokio's"),
+        ("spawned", Time, "early", AtMost(0.0), "`time`: 0 early"),
+        ("spawned", Time, SPAWNED, Than(1.1, "spawned", Tokio, SPAWNED), "`time`: CPU <= 1.1 x tokio's"),
         ("cross-1", Timer, PAIRS, Best(3.0), "3 x"),
         ("cross-1", TimerHandles, PAIRS, Than(0.85, "cross-1", Timer, PAIRS), "handles >= 0.85 x keys"),
         ("cross-1", TimerClosures, PAIRS, Than(0.85, "cross-1", Timer, PAIRS), "closures >= 0.85 x keys"),
@@ -128,6 +138,10 @@ const RANDOM: &str = "random pair ns";
 const LATER: &str = "later ns";
 const FIRE: &str = "fire ns";
 const BUSY: &str = "late-busy";
+const RESET: &str = "ns/reset";
+const STORM: &str = "ns/connection";
+const CALL: &str = "p99 of a call ns";
+const SPAWNED: &str = "CPU us/timer";
 
 fn judge(results: &[Table], (figure, peer, metric, bar, text): Goal) -> Verdict {
     let median = |peer| find_median(results, figure, peer, metric);

@@ -7,6 +7,7 @@
 //! | `stream` | random steps of a workload, the same for every peer |
 //! | `local` | peers of one thread: churn, life, rearm |
 //! | `cross` | peers that many threads use: cross, remote cancel, late, burst, idle, zombie, wake |
+//! | `servers` | futures of a server, on tokio: quic, reconnect, beats, spawned |
 //! | `slots` | payloads with a free list and generations: the floor, and a part of both heaps |
 //! | `book` | when timers were due and when they fired |
 //! | `measure` | processor time, memory, percentiles |
@@ -37,6 +38,7 @@ mod random;
 pub mod ratio;
 pub mod report;
 pub mod results;
+pub mod servers;
 mod slots;
 #[allow(dead_code, reason = "its `main` is the example's")]
 #[path = "../../examples/spinning_loop.rs"]

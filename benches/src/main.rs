@@ -17,7 +17,7 @@ use tickwheel_benches::peer::Peer;
 use tickwheel_benches::process::{Failure, name, output, this_program};
 use tickwheel_benches::report::{draw, insert, render};
 use tickwheel_benches::results::Table;
-use tickwheel_benches::{cross, local, measure};
+use tickwheel_benches::{cross, local, measure, servers};
 
 /// Measures tickwheel beside its peers and checks the goals of the performance page.
 #[derive(Parser)]
@@ -64,6 +64,8 @@ fn main() -> Result<(), Failure> {
         };
         let measure = if figure.work.is_local() {
             local::measure
+        } else if figure.work.is_of_servers() {
+            servers::measure
         } else {
             cross::measure
         };

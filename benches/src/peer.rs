@@ -32,6 +32,8 @@ pub enum Peer {
     TimerUnpinned,
     /// `tickwheel::Sleep` on a tokio runtime without timers.
     Sleep,
+    /// `tickwheel_util::time` in the place of `tokio::time`.
+    Time,
     /// `tickwheel::LocalTimer` behind a mutex and a condition variable: what does lock-freedom buy?
     LockedWheel,
     /// nexus-timer.
@@ -84,6 +86,7 @@ impl Peer {
             Self::TimerPriority => "tickwheel Timer, priority",
             Self::TimerUnpinned => "tickwheel Timer, unpinned",
             Self::Sleep => "tickwheel sleep",
+            Self::Time => "tickwheel time",
             Self::LockedWheel => "Mutex<LocalTimer> + condvar",
             Self::Nexus => "nexus-timer",
             Self::Bitwheel => "bitwheel",

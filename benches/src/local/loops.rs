@@ -36,6 +36,7 @@ pub(super) fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
 fn measure_peer<P: LoopPeer>(work: Work, scale: Scale) -> Metrics {
     match work {
         Work::IdleRound => idle_round::<P>(scale.steps(4_000_000)),
+        Work::Sparse => vec![("poll ns", sparse::<P>(scale.steps(1_000_000)))],
         Work::LoopOwner(residents) => owner::<P>(scale.timers(residents), scale.steps(4_000_000)),
         other => unreachable!("{other:?} is not a figure of loops"),
     }
@@ -121,6 +122,28 @@ fn idle_round<P: LoopPeer>(rounds: usize) -> Metrics {
         ("sleeping round ns", sleeping),
         ("spinning round ns", spinning),
     ]
+}
+
+/// One timer is due in each tick, and each tick has its poll; returns nanoseconds per poll.
+fn sparse<P: LoopPeer>(polls: usize) -> f64 {
+    let passes = polls.div_ceil(RESIDENTS);
+    let mut peer = P::new(RESIDENTS);
+    let mut taken = Duration::ZERO;
+    for _ in 0..passes {
+        for tick in 1..=RESIDENTS as u32 {
+            peer.schedule_forget(tick * TICK, u64::from(tick));
+        }
+        let start = thread_cpu();
+        let polled = |_| black_box(&mut peer).advance(TICK);
+        let mut fired: usize = (0..RESIDENTS).map(polled).sum();
+        taken += thread_cpu() - start;
+        // Some peers are some ticks late.
+        for _ in 0..RESIDENTS {
+            fired += peer.advance(TICK);
+        }
+        assert_eq!(fired, RESIDENTS, "every timer fires");
+    }
+    per(taken, passes * RESIDENTS)
 }
 
 /// The calls of the owner beside so many residents.

@@ -31,9 +31,20 @@ pub const LONG: Range<u64> = 1_000..60_000;
 /// The delays of churn-tick in milliseconds.
 pub const SHORT: Range<u64> = 2_000..3_000;
 
+/// More than a timer of any peer takes.
+const LIFE_BYTES: usize = 128;
+
+/// Writes to each page of so much memory and gives it back: the first touch of a huge page of a virtual machine takes
+/// longer than all else that a life costs, and only once.
+fn touch(bytes: usize) {
+    let mut memory = vec![0_u8; bytes];
+    memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    black_box(memory);
+}
+
 /// Runs a local figure.
 pub fn measure(work: Work, peer: Peer, scale: Scale) -> Metrics {
-    if matches!(work, Work::IdleRound | Work::LoopOwner(_)) {
+    if matches!(work, Work::IdleRound | Work::Sparse | Work::LoopOwner(_)) {
         return loops::measure(work, peer, scale);
     }
     let run = match peer {
@@ -61,6 +72,7 @@ fn measure_peer<P: LocalPeer>(work: Work, scale: Scale) -> Metrics {
         }
         Work::Life(n) => {
             let timers = scale.timers(n);
+            touch(timers * LIFE_BYTES);
             let (schedule, fire) = life::<P>(timers);
             let (schedule, fire) = (per(schedule, timers), per(fire, timers));
             vec![
