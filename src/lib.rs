@@ -134,7 +134,6 @@ mod loop_timer;
 mod state;
 mod sync;
 mod time;
-mod turn;
 mod types;
 #[cfg_attr(
     not(feature = "__internal"),
@@ -212,7 +211,7 @@ pub use types::{
 pub mod __internal {
     #[cfg(feature = "threads")]
     pub use crate::engine::{set_home, wake_by, without_membarrier};
-    pub use crate::wheel::{BURST, DeadMask, Entry, Sweep, Wheel};
+    pub use crate::wheel::{BURST, DeadMask, Entry, Rings, Sweep};
     #[cfg(feature = "__test-clock")]
     pub use crate::{engine::in_test_time, futures::replace_shared};
 }

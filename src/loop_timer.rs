@@ -1,28 +1,22 @@
 //! How the timers that a loop drives fire. `poll` and `poll_with` are made of [`Expirations`]: there is one way.
 
 use crate::time::Time;
-use crate::turn::TurnState;
 use crate::types::{Expired, Polled};
 
 /// A poll under way.
 #[doc(hidden)]
 pub struct Poll {
-    pub(crate) turn: TurnState,
     /// The time of the poll.
     pub(crate) now: Time,
     /// A handler's end can be told by a clock, so that a fixed delay counts from there.
     pub(crate) has_clock: bool,
-    /// Everything that is due has been taken, or the budget is used up.
-    exhausted: bool,
 }
 
 impl Poll {
-    pub(crate) fn new(turn: TurnState, now: Time) -> Self {
+    pub(crate) const fn at(now: Time) -> Self {
         Self {
-            turn,
             now,
             has_clock: false,
-            exhausted: false,
         }
     }
 }
@@ -46,7 +40,7 @@ mod sealed {
         /// Notes that the timer handed out last has been handled.
         fn after_handler(&mut self, poll: &mut Poll);
 
-        fn finish(&mut self, poll: Poll) -> Polled;
+        fn finish(&mut self) -> Polled;
     }
 }
 
@@ -183,10 +177,7 @@ impl<'a, F: Steps> Expirations<'a, F> {
             return NOTHING;
         };
         self.timer.after_handler(&mut poll);
-        if !poll.exhausted {
-            poll.turn.cut_short();
-        }
-        self.timer.finish(poll)
+        self.timer.finish()
     }
 }
 
@@ -197,11 +188,7 @@ impl<F: Steps> Iterator for Expirations<'_, F> {
     fn next(&mut self) -> Option<Self::Item> {
         let poll = self.poll.as_mut()?;
         self.timer.after_handler(poll);
-        let expired = self.timer.next(poll);
-        if expired.is_none() {
-            poll.exhausted = true;
-        }
-        expired
+        self.timer.next(poll)
     }
 }
 

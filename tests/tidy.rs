@@ -135,7 +135,6 @@ const FLOORS: &[&[&str]] = &[
     &["inbox", "park", "time"],
     &["types"],
     &["settings", "state", "wheel"],
-    &["turn"],
     &["loop_timer", "node"],
     &["local", "shard"],
     &["engine"],
@@ -171,7 +170,6 @@ const BANNED: &[(&str, &str, &[&str])] = &[
         "none",
         &["std::thread", "Instant", "SystemTime", ".sleep("],
     ),
-    ("src/turn/", "none", &["std::", "core::time", "Instant"]),
 ];
 
 /// How far above an atomic access its note may begin.

@@ -13,7 +13,7 @@ use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::{Deadline, MissedTicks, Period, Recurrence, Repeat, TickRate, Time};
-use crate::turn::Fate;
+use crate::wheel::Fate;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -216,14 +216,13 @@ fn death_in_a_turn_or_schedule() {
     explore_engine(LONG, LIMIT, |mut engine| {
         engine.peer.schedule(0, 10, 2).unwrap();
         let producer = engine.spawn(|peer| peer.schedule(1, 10, 1).is_some());
-        let mut piece = engine.owner.begin_turn(10, &Budget::new(), false);
+        engine.owner.begin_turn(10, &Budget::new(), false);
         let fired = engine
             .owner
-            .next_fired(&mut piece)
+            .next_fired()
             .map(|fired| (fired.payload.id(), Some(10)));
         engine.ended.extend(fired);
-        // What unwinds drops the turn and never finishes it.
-        drop(piece);
+        // What unwinds never finishes the turn.
         engine.close();
         let accepted = producer.join().unwrap();
         let expected = if accepted { vec![1, 2] } else { vec![2] };

@@ -10,8 +10,8 @@ use crate::node::moves::Move;
 use crate::node::offer::offer;
 use crate::node::table::{Armed, Table};
 use crate::state::Phase;
-use crate::turn::Fate;
 use crate::types::ScheduleErrorKind;
+use crate::wheel::Fate;
 use std::collections::HashSet;
 use std::sync::Arc;
 

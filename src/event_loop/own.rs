@@ -6,9 +6,8 @@ use crate::node::fired::Fired;
 use crate::shard::{AllTimers, Own, Owner};
 use crate::state::Phase;
 use crate::time::{Deadline, Repeat, Time};
-use crate::turn::{Fate, TimerStore, TurnState};
 use crate::types::{Cancel, Key, Reschedule, ScheduleError, Scheduled};
-use crate::wheel::{Entry, Records, ZOMBIES_PER_LOOK};
+use crate::wheel::{Entry, Fate, Records, TimerStore, ZOMBIES_PER_LOOK};
 
 /// The bit of an entry's mark that the loop's own do not have. A mark of the shard's has it, because its timer lives.
 const OF_THE_SHARD: u32 = 1;
@@ -115,7 +114,7 @@ impl<T> TimerStore for AllTimers<'_, T, OwnTimers<T>> {
         }
     }
 
-    #[inline(always)] // as `Turns::next`, whose one step it is
+    #[inline(always)] // as `Wheel::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
         if !self.own.owns(&entry) {
             return self.decide_remotes(entry, now);
@@ -263,13 +262,13 @@ impl<T> LoopShard<T> {
     }
 
     /// Returns the next timer that is due in this turn.
-    #[inline(always)] // as `Turns::next`
-    pub(super) fn next_in_turn(&mut self, turn: &mut TurnState) -> Option<Due<T>> {
+    #[inline(always)] // as `Wheel::next`
+    pub(super) fn next_in_turn(&mut self) -> Option<Due<T>> {
         let mut timers = AllTimers {
             shard: self.handle.of_owner(),
             own: &mut self.own,
         };
-        self.turns.next(turn, &mut timers)
+        self.wheel.next(&mut timers)
     }
 
     /// Sends an own periodic timer on to its next deadline and fires it for this one: in this order, so that the timer
@@ -278,19 +277,14 @@ impl<T> LoopShard<T> {
     /// A period that was missed waits for the next poll, so that other timers come in between.
     #[cold]
     #[inline(never)]
-    pub(super) fn call_own(
-        &mut self,
-        turn: &mut TurnState,
-        index: u32,
-        now: Time,
-    ) -> Option<Fired<T>> {
+    pub(super) fn call_own(&mut self, index: u32, now: Time) -> Option<Fired<T>> {
         let renewed = self.own.table.renew(index, now);
         self.insert(in_wheel(renewed.entry));
         let table = &self.own.table;
         let payload =
             contain::catch_and_log("a payload's Clone", || table.clone_payload(renewed.key));
         let Some(payload) = payload.flatten() else {
-            turn.count_not_fired();
+            self.wheel.count_not_fired();
             self.handle.counters.panics.add(1);
             return None;
         };

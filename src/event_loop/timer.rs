@@ -436,7 +436,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// The nodes that stay are copied, so memory rises for a moment. Without memory for the copy nothing is given back.
     pub fn shrink_to_fit(&mut self) {
         self.shard.own.table.shrink_to_fit();
-        self.shard.turns.give_back();
+        self.shard.wheel.give_back();
         self.shard.report_bytes();
     }
 
@@ -561,16 +561,15 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         self.end_sleep();
         let now = self.latest.present(now);
         self.latest.0 = now;
-        let turn = self
-            .shard
+        self.shard
             .begin_turn(self.rate.current(now), &self.budget, false);
-        Some(Poll::new(turn, now))
+        Some(Poll::at(now))
     }
 
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         loop {
-            let fired = match self.shard.next_in_turn(&mut poll.turn)? {
+            let fired = match self.shard.next_in_turn()? {
                 Due::Own {
                     payload,
                     key,
@@ -581,10 +580,10 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
                     deadline,
                     periodic: false,
                 }),
-                Due::OwnPeriodic { index } => self.shard.call_own(&mut poll.turn, index, poll.now),
+                Due::OwnPeriodic { index } => self.shard.call_own(index, poll.now),
                 Due::Remotes(fired) if fired.periodic => {
                     self.shard.calling = Some(fired.key.index());
-                    self.shard.confirm(&mut poll.turn, fired)
+                    self.shard.confirm(fired)
                 }
                 Due::Remotes(fired) => Some(fired),
             };
@@ -600,8 +599,8 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
         }
     }
 
-    fn finish(&mut self, poll: Poll) -> Polled {
-        let Turn { fired, more, .. } = self.shard.finish_turn(poll.turn, &self.budget);
+    fn finish(&mut self) -> Polled {
+        let Turn { fired, more, .. } = self.shard.finish_turn(&self.budget);
         Polled { fired, more }
     }
 }

@@ -93,7 +93,7 @@ impl<T> LocalTimer<T> {
     /// The nodes that stay are copied, so memory rises for a moment. Without memory for the copy nothing is given back.
     pub fn shrink_to_fit(&mut self) {
         self.table.shrink_to_fit();
-        self.turns.give_back();
+        self.wheel.give_back();
     }
 
     /// Returns how many timers there is room for without another allocation, but of the wheel.
@@ -105,7 +105,7 @@ impl<T> LocalTimer<T> {
     /// Returns the bytes held for nodes and wheel, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.table.held_bytes() + self.turns.held_bytes()
+        self.table.held_bytes() + self.wheel.held_bytes()
     }
 }
 
@@ -134,7 +134,7 @@ impl<T> Drop for Drain<'_, T> {
     fn drop(&mut self) {
         self.for_each(|unfired| drop_payload(unfired.payload));
         // The entries go last: where this is forgotten, the pending timers are still due.
-        self.timer.turns.clear();
+        self.timer.wheel.clear();
         self.timer.zombies_until_check = ZOMBIES_PER_LOOK;
     }
 }

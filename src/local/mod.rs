@@ -1,6 +1,6 @@
 //! `LocalTimer`: timers of one thread, without atomics or locks.
 //!
-//! [`LocalTimer`] drives a wheel by the same turns as the engine does (`crate::turn`); only the records behind the
+//! [`LocalTimer`] drives a wheel by the same turns as the engine does; only the records behind the
 //! entries are its own, a plain table instead of a shared one. An entry in the wheel is a hint: it says when to look
 //! at a node. The node alone knows whether its timer is pending and when it is due. So a cancel recycles the node at
 //! once and leaves the entry behind as a zombie, and a deadline that is pushed out is only written down.

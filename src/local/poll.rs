@@ -4,8 +4,8 @@ use super::table::Due;
 use super::timer::LocalTimer;
 use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
 use crate::time::{Clock, Time, read_quietly};
-use crate::turn::{NodeMemory, Settled};
 use crate::types::{Expired, Key, Polled};
+use crate::wheel::{NodeMemory, Settled};
 
 impl<T> LocalTimer<T> {
     /// Fires what is due at `now`, in the order of deadlines, within the budget.
@@ -103,11 +103,11 @@ impl<T> LocalTimer<T> {
     #[cold]
     #[inline(never)]
     fn fire_periodic(&mut self, poll: &mut Poll, index: u32) -> Option<Expired<T>> {
-        let Self { table, turns, .. } = self;
+        let Self { table, wheel, .. } = self;
         let renewed = table.renew(index, poll.now);
         // Not deferred to the next poll: a period missed in a burst is due in this one, after the timers
         // that are due already, and counts against the same budget.
-        turns.insert_accepted(renewed.entry, table);
+        wheel.accept(renewed.entry, table);
         let payload = table.clone_payload(renewed.key)?;
         self.resting = (poll.has_clock && renewed.rests).then_some(renewed.key);
         Some(expired(
@@ -188,7 +188,7 @@ impl<T> Steps for LocalTimer<T> {
     #[inline(always)]
     fn is_idle(&mut self, now: Time) -> bool {
         let now = self.latest.present(now);
-        let idle = self.rate.current(now) < self.turns.idle_until();
+        let idle = self.rate.current(now) < self.wheel.idle_until();
         if idle {
             self.latest.0 = now;
         }
@@ -197,23 +197,22 @@ impl<T> Steps for LocalTimer<T> {
 
     #[inline]
     fn begin(&mut self, now: Time) -> Option<Poll> {
-        if self.turns.is_turning() {
+        if self.wheel.is_turning() {
             return None;
         }
         let now = self.latest.present(now);
         self.latest.0 = now;
         // Left over where the clock could not be read.
         self.rest(now);
-        let turn = self
-            .turns
-            .begin(self.rate.current(now), self.budget.fire, false);
-        Some(Poll::new(turn, now))
+        self.wheel
+            .begin_turn(self.rate.current(now), self.budget.fire, false);
+        Some(Poll::at(now))
     }
 
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         loop {
-            match self.turns.next(&mut poll.turn, &mut self.table)? {
+            match self.wheel.next(&mut self.table)? {
                 Due::Once {
                     payload,
                     key,
@@ -239,21 +238,11 @@ impl<T> Steps for LocalTimer<T> {
     fn after_handler(&mut self, _: &mut Poll) {}
 
     #[inline]
-    fn finish(&mut self, poll: Poll) -> Polled {
-        self.turns.end(&poll.turn);
-        let sweeping = self
-            .turns
-            .keep_bounded(&self.table, false, self.budget.sweep);
-        let is_busy = poll.turn.is_cut_short() || sweeping;
-        let settled = self.turns.settle_spare(is_busy, NodeMemory::InUse);
-        let more = is_busy || settled == Settled::Resumes;
-        if more {
-            self.turns.resume();
-        }
-        Polled {
-            fired: poll.turn.fired(),
-            more,
-        }
+    fn finish(&mut self) -> Polled {
+        let mut polled = self.wheel.end_turn(&self.table, false, self.budget.sweep);
+        let settled = self.wheel.settle_spare(polled.more, NodeMemory::InUse);
+        polled.more |= settled == Settled::Resumes;
+        polled
     }
 }
 

@@ -9,9 +9,8 @@ use super::node::Nodes;
 use crate::state::{Phase, State, generation_seed};
 use crate::sync::boxed::EmptyBox;
 use crate::time::{Deadline, Repeat, Time};
-use crate::turn::{Fate, TimerStore};
 use crate::types::{Key, ScheduleError, ScheduleErrorKind};
-use crate::wheel::{Entry, Records};
+use crate::wheel::{Entry, Fate, Records, TimerStore};
 use core::mem;
 
 /// The end of the free list.

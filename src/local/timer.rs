@@ -6,7 +6,6 @@ use crate::state::Phase;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, When, whole_ms,
 };
-use crate::turn::Turns;
 use crate::types::{
     Budget, BuildError, Cancel, Key, Recurring, Reschedule, ScheduleError, Scheduled,
 };
@@ -77,7 +76,7 @@ use core::time::Duration;
 pub struct LocalTimer<T> {
     pub(super) rate: TickRate,
     pub(super) table: Table<T>,
-    pub(super) turns: Turns,
+    pub(super) wheel: Wheel,
     /// The work of one poll.
     pub(super) budget: Budget,
     /// How much longer than to the next deadline a loop may sleep.
@@ -103,7 +102,7 @@ impl Settings {
         let mut timer = LocalTimer {
             rate,
             table: Table::new(self.max_pending),
-            turns: Turns::new(Wheel::new(), &rate),
+            wheel: Wheel::new(&rate),
             budget: self.budget,
             slack: self.slack,
             zombies_until_check: ZOMBIES_PER_LOOK,
@@ -337,7 +336,7 @@ impl<T> LocalTimer<T> {
         if self.is_empty() {
             return None;
         }
-        let next = self.rate.start_of(self.turns.earliest());
+        let next = self.rate.start_of(self.wheel.next_deadline());
         Some(next).filter(|next| *next < Time::MAX)
     }
 
@@ -349,7 +348,7 @@ impl<T> LocalTimer<T> {
     /// `epoll` takes [`poll_timeout_ms`](Self::poll_timeout_ms).
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Duration> {
-        if self.turns.is_sweeping() || self.turns.gives_back_at() == 0 {
+        if self.wheel.has_housekeeping() {
             return Some(Duration::ZERO);
         }
         let next = self.next_deadline()?;
@@ -371,7 +370,7 @@ impl<T> LocalTimer<T> {
     /// Inserts the entry of a timer that has just been armed, or takes it back if there is no memory.
     #[inline(always)]
     fn insert_new(&mut self, armed: Armed, tick: u64) -> Scheduled<T> {
-        if !self.turns.insert(armed.entry(tick), &self.table) {
+        if !self.wheel.insert(armed.entry(tick), &self.table) {
             if let Some(payload) = self.take_back(armed.key()) {
                 return Err(ScheduleError::no_memory(payload));
             }
@@ -389,7 +388,7 @@ impl<T> LocalTimer<T> {
     /// Inserts the entry of a timer whose deadline moves; ends the process if there is no memory.
     #[inline(always)]
     fn insert(&mut self, entry: Entry) {
-        if !self.turns.insert(entry, &self.table) {
+        if !self.wheel.insert(entry, &self.table) {
             no_memory();
         }
     }
@@ -408,7 +407,7 @@ impl<T> LocalTimer<T> {
     #[inline(never)]
     fn check_zombies(&mut self) {
         self.zombies_until_check = ZOMBIES_PER_LOOK;
-        self.turns.look_at_zombies(&self.table);
+        self.wheel.look_at_zombies(&self.table);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::state::{CLAIMED, Confirmed, Finished, MOVED, Phase, READING_PAYLOAD, 
 use crate::sync::atomic::Ordering;
 use crate::sync::boxed::EmptyBox;
 use crate::time::{Repeat, Time};
-use crate::turn::Fate;
+use crate::wheel::Fate;
 
 /// The fate of a call that was about to begin.
 #[must_use]

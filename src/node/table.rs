@@ -9,8 +9,8 @@ use crate::state::{CLAIMED, Ending, MOVED, MOVERS, Phase, State, generation_seed
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
-use crate::turn::Fate;
 use crate::types::{Cancel, Key, KeyMask};
+use crate::wheel::Fate;
 use crossbeam_utils::CachePadded;
 
 /// A freshly armed timer.

@@ -43,8 +43,7 @@ use super::table::Table;
 use crate::sync::atomic::Ordering;
 use crate::sync::bounded;
 use crate::sync::piece::Piece;
-use crate::turn::NodeMemory;
-use crate::wheel::ZOMBIE_FLOOR;
+use crate::wheel::{NodeMemory, ZOMBIE_FLOOR};
 
 /// Kept free for any population: this many nodes or bytes, the smaller of the two, but about a region.
 const KEPT_NODES: u64 = 64 * 1024;

@@ -10,7 +10,6 @@ use crate::contain;
 use crate::node::fired::Fired;
 use crate::node::periodic::Call;
 use crate::time::{TickRate, Time};
-use crate::turn::TurnState;
 use crate::types::Expired;
 use crate::wheel::Entry;
 use std::time::Duration;
@@ -44,14 +43,14 @@ impl<T, O: Own> Owner<T, O> {
     #[cold]
     #[inline(never)]
     #[must_use]
-    pub(crate) fn confirm(&mut self, turn: &mut TurnState, fired: Fired<T>) -> Option<Fired<T>> {
+    pub(crate) fn confirm(&mut self, fired: Fired<T>) -> Option<Fired<T>> {
         let own = self.handle.of_owner();
         let index = fired.key.index();
         // The next call is counted before this one counts as over, so that the timer always counts as pending.
         match own
             .shard
             .table
-            .confirm_call(&own.thread.cache, fired, turn.now())
+            .confirm_call(&own.thread.cache, fired, self.wheel.now())
         {
             Call::Begins(fired) => {
                 own.thread.scheduled.add(1);
@@ -73,7 +72,7 @@ impl<T, O: Own> Owner<T, O> {
                 contain::drop_payload(payload);
             }
         }
-        turn.count_not_fired();
+        self.wheel.count_not_fired();
         None
     }
 
@@ -99,7 +98,7 @@ impl<T, O: Own> Owner<T, O> {
         };
         let own = self.handle.of_owner();
         let inserted = own.shard.table.finish_call(&own.thread.cache, index, now);
-        if let Some((deadline, mark)) = inserted.filter(|_| !self.turns.is_at_last_tick()) {
+        if let Some((deadline, mark)) = inserted.filter(|_| !self.wheel.is_at_last_tick()) {
             self.insert(Entry {
                 deadline,
                 index,
@@ -110,9 +109,9 @@ impl<T, O: Own> Owner<T, O> {
 
     /// Leaves the call of a periodic timer out that has fired: the timer waits for the shard's end, which returns it.
     #[cold]
-    pub(crate) fn leave_out_call(&mut self, turn: &mut TurnState, fired: Fired<T>) {
+    pub(crate) fn leave_out_call(&mut self, fired: Fired<T>) {
         self.abandon_call();
-        turn.count_not_fired();
+        self.wheel.count_not_fired();
         contain::drop_payload(fired.payload);
     }
 

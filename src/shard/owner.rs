@@ -14,9 +14,8 @@ use crate::node::fired::Fired;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
 use crate::time::TickRate;
-use crate::turn::{Settled, TurnState, Turns};
-use crate::types::Budget;
-use crate::wheel::{Entry, Wheel, no_memory};
+use crate::types::{Budget, Polled};
+use crate::wheel::{Entry, Settled, Wheel, no_memory};
 use std::sync::Arc;
 
 /// Entries that a turn looks at in search of zombies, if there are too many, for each that it has inserted. Then a
@@ -41,7 +40,7 @@ pub(crate) struct Owner<T, O = NoOwn> {
     /// The timers of its thread alone.
     pub(crate) own: O,
     reader: Reader,
-    pub(crate) turns: Turns,
+    pub(crate) wheel: Wheel,
     /// A drain ran out of budget.
     draining: bool,
     /// Entries that the last drain inserted.
@@ -49,7 +48,7 @@ pub(crate) struct Owner<T, O = NoOwn> {
     /// A thread has requested a turn since the last check of the zombies.
     turn_requested: bool,
     ended: bool,
-    /// When the [turns are idle until](Turns::idle_until) when the counters were last told of the next deadline.
+    /// When the [wheel is idle until](Wheel::idle_until) when the counters were last told of the next deadline.
     reported: u64,
     /// How far it has got with giving the memory of free nodes back.
     trim: Trim,
@@ -93,10 +92,10 @@ impl<T> Owner<T> {
         budget: &Budget,
         mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
-        let mut turn = self.begin_turn(now, budget, false);
-        while let Some(fired) = self.next_fired(&mut turn) {
+        self.begin_turn(now, budget, false);
+        while let Some(fired) = self.next_fired() {
             let fired = if fired.periodic {
-                self.confirm(&mut turn, fired)
+                self.confirm(fired)
             } else {
                 Some(fired)
             };
@@ -104,17 +103,17 @@ impl<T> Owner<T> {
             fire(fired);
             self.finish_call(|| crate::time::Time::from_nanos(now));
         }
-        self.finish_turn(turn, budget)
+        self.finish_turn(budget)
     }
 
     /// Returns the next timer that fires in this turn, if any; a periodic one is to be confirmed before it is handled.
     #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
-    pub(crate) fn next_fired(&mut self, turn: &mut TurnState) -> Option<Fired<T>> {
+    pub(crate) fn next_fired(&mut self) -> Option<Fired<T>> {
         debug_assert!(
             self.calling.is_none(),
             "a call is finished before the next one"
         );
-        let fired = self.turns.next(turn, &mut self.handle.of_owner())?;
+        let fired = self.wheel.next(&mut self.handle.of_owner())?;
         if fired.periodic {
             self.calling = Some(fired.key.index());
         }
@@ -140,7 +139,7 @@ impl<T, O: Own> Owner<T, O> {
             handle: Arc::new(handle),
             own,
             reader,
-            turns: Turns::new(Wheel::with_reserve(), rate),
+            wheel: Wheel::with_reserve(rate),
             draining: false,
             inserted: 0,
             turn_requested: false,
@@ -156,58 +155,54 @@ impl<T, O: Own> Owner<T, O> {
     /// `resumed`: it goes on with a turn that ran out of budget after a drain without a limit. Then it takes nothing
     /// from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep this up for
     /// ever.
-    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) -> TurnState {
-        let turn = self.turns.begin(now, budget.fire, resumed);
+    pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) {
+        let now = self.wheel.begin_turn(now, budget.fire, resumed);
         self.handle.counters.turns.add(1);
         if !resumed || self.draining {
-            self.drain(turn.now(), budget.drain);
+            self.drain(now, budget.drain);
         }
-        turn
     }
 
     /// Returns whether a turn is under way: then a poll comes from one of its handlers.
     pub(crate) fn is_turning(&self) -> bool {
-        self.turns.is_turning()
+        self.wheel.is_turning()
     }
 
     /// Ends a turn: sweeps, gives memory back, reports, looks ahead.
-    pub(crate) fn finish_turn(&mut self, turn: TurnState, budget: &Budget) -> Turn {
-        let now = turn.now();
-        self.turns.end(&turn);
+    pub(crate) fn finish_turn(&mut self, budget: &Budget) -> Turn {
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
         let timers = AllTimers {
             shard: self.handle.of_owner(),
             own: &mut self.own,
         };
-        let sweeping = self
-            .turns
-            .keep_bounded(&timers, turn_requested, sweep.max(budget.sweep));
-        let is_busy = self.draining || turn.is_cut_short() || sweeping;
+        let Polled { fired, more } =
+            self.wheel
+                .end_turn(&timers, turn_requested, sweep.max(budget.sweep));
+        let is_busy = self.draining || more;
         let more = self.give_back(is_busy, budget.sweep) || is_busy;
         self.report();
+        let now = self.wheel.now();
         let next = if more { now } else { self.next_tick() };
         if more {
             // Of messages that are left unread only the earliest of the turn is known, which stays.
             if !self.draining {
-                self.handle.counters.set_next_tick(self.turns.earliest());
+                self.handle
+                    .counters
+                    .set_next_tick(self.wheel.next_deadline());
             }
-            self.turns.resume();
+            self.wheel.be_busy();
             self.handle.counters.cut_short.add(1);
         } else {
             self.report_next(now);
         }
-        Turn {
-            fired: turn.fired(),
-            more,
-            next,
-        }
+        Turn { fired, more, next }
     }
 
     /// Returns whether a turn at `now` would find nothing to do.
     #[inline(always)]
     pub(crate) fn is_idle(&mut self, now: u64) -> bool {
-        let next = self.turns.idle_until();
+        let next = self.wheel.idle_until();
         if now >= next || now >= self.handle.wake_state.inbox_due() {
             return false;
         }
@@ -221,7 +216,7 @@ impl<T, O: Own> Owner<T, O> {
     #[cold]
     #[inline(never)]
     fn report_next(&mut self, now: u64) {
-        self.reported = self.turns.idle_until();
+        self.reported = self.wheel.idle_until();
         let next = self.next_due().max(now);
         self.handle.counters.set_next_tick(next);
     }
@@ -236,7 +231,7 @@ impl<T, O: Own> Owner<T, O> {
         let Self {
             handle,
             own,
-            turns,
+            wheel,
             trim,
             ..
         } = self;
@@ -245,35 +240,38 @@ impl<T, O: Own> Owner<T, O> {
             let pending = || handle.pending().saturating_sub(own);
             let cache = &handle.of_owner().thread.cache;
             if !trim.is_at_work() || !trim.step(&handle.table, cache, nodes, pending) {
-                let entries = turns.entries().saturating_sub(own);
+                let entries = wheel.entries().saturating_sub(own);
                 trim.begin(&handle.table, entries, pending);
             }
         }
         if trim.is_at_work() {
             return true;
         }
-        match turns.settle_spare(is_busy, trim.memory(&handle.table)) {
+        let resumes = match wheel.settle_spare(is_busy, trim.memory(&handle.table)) {
             Settled::Kept => return false,
-            Settled::Resumes => {}
-            Settled::Returned => trim.begin_return(&handle.table),
-        }
+            Settled::Resumes => true,
+            Settled::Returned => {
+                trim.begin_return(&handle.table);
+                trim.is_at_work()
+            }
+        };
         self.report_bytes();
-        self.trim.is_at_work() || self.turns.gives_back_at() == 0
+        resumes
     }
 
     /// Returns the earliest tick at which there is something to do.
     pub(crate) fn next_tick(&self) -> u64 {
-        self.next_due().min(self.turns.gives_back_at())
+        self.next_due().min(self.wheel.gives_back_at())
     }
 
     /// Returns the earliest tick at which there is something to do but give memory back after a while.
     fn next_due(&self) -> u64 {
         // A periodic timer that is at a call has no entry.
         let is_busy = || self.draining || self.calling.is_some() || self.trim.is_at_work();
-        let next = if !self.turns.is_at_rest() && (self.turns.goes_on() || is_busy()) {
+        let next = if self.wheel.idle_until() == 0 && (self.wheel.goes_on() || is_busy()) {
             0
         } else {
-            self.turns.earliest()
+            self.wheel.next_deadline()
         };
         next.min(self.handle.wake_state.inbox_due())
     }
@@ -315,7 +313,7 @@ impl<T, O: Own> Owner<T, O> {
             handle,
             own,
             reader,
-            turns,
+            wheel,
             ..
         } = self;
         let news = handle.wake_state.begin_drain(|| reader.collect());
@@ -328,7 +326,7 @@ impl<T, O: Own> Owner<T, O> {
                 Some((deadline, mark)) => {
                     inserted += 1;
                     earliest = earliest.min(deadline);
-                    turns.insert_accepted(
+                    wheel.accept(
                         Entry {
                             deadline,
                             index,
@@ -375,7 +373,7 @@ impl<T, O: Own> Owner<T, O> {
                 handle.count_returned();
                 take(returned);
             });
-        self.turns.clear();
+        self.wheel.clear();
         self.report();
         // The wheel goes with the owner, and the nodes stay with the handle.
         self.handle.counters.owner_bytes.set(0);
@@ -383,8 +381,8 @@ impl<T, O: Own> Owner<T, O> {
 
     /// Publishes what the shard holds.
     fn report(&self) {
-        let entries = self.turns.entries();
-        let (swept, dropped) = self.turns.zombies_removed();
+        let entries = self.wheel.entries();
+        let (swept, dropped) = self.wheel.zombies_removed();
         let counters = &self.handle.counters;
         let reported = (
             counters.entries.get(),
@@ -401,7 +399,7 @@ impl<T, O: Own> Owner<T, O> {
 
     /// Publishes the bytes that the owner holds.
     pub(crate) fn report_bytes(&self) {
-        let held = self.turns.held_bytes() + self.own.held_bytes();
+        let held = self.wheel.held_bytes() + self.own.held_bytes();
         self.handle.counters.owner_bytes.set(held as u64);
     }
 
@@ -416,7 +414,7 @@ impl<T, O: Own> Owner<T, O> {
     #[inline(always)]
     #[must_use]
     pub(crate) fn try_insert(&mut self, entry: Entry) -> bool {
-        self.turns.append(entry) || self.insert_aside(entry.deadline, entry.index, entry.mark)
+        self.wheel.push(entry) || self.insert_aside(entry.deadline, entry.index, entry.mark)
     }
 
     /// Inserts an entry that the log's newest block does not take. Apart, so that the way to the nodes is put together
@@ -427,7 +425,7 @@ impl<T, O: Own> Owner<T, O> {
             shard: self.handle.of_owner(),
             own: &mut self.own,
         };
-        self.turns.insert_aside(deadline, index, mark, &timers)
+        self.wheel.insert_aside(deadline, index, mark, &timers)
     }
 
     /// Sweeps if there are too many zombies, so that the bound holds for owners, too, that seldom turn.
@@ -438,6 +436,6 @@ impl<T, O: Own> Owner<T, O> {
             shard: self.handle.of_owner(),
             own: &mut self.own,
         };
-        self.turns.look_at_zombies(&timers);
+        self.wheel.look_at_zombies(&timers);
     }
 }

@@ -16,9 +16,8 @@ use crate::park::Announced;
 use crate::state::Phase;
 use crate::sync::segments::MAX_SLOTS;
 use crate::time::Repeat;
-use crate::turn::{Fate, TimerStore};
 use crate::types::{Cancel, Key, ScheduleError, ScheduleErrorKind, Scheduled};
-use crate::wheel::{Entry, Records, too_many};
+use crate::wheel::{Entry, Fate, Records, TimerStore, too_many};
 use std::alloc::{Layout, handle_alloc_error};
 
 /// A thread looks at the zombie bound every so many of its cancels.

@@ -1,6 +1,7 @@
 //! The bound on zombies: entries of ended and moved timers are swept out, a piece at a time.
 
-use super::{Records, Wheel};
+use super::timers::dead;
+use super::{Records, Sweep, Wheel};
 use crate::sync::bounded;
 
 /// Zombies that are always tolerated; beyond it at most as many as there are live timers.
@@ -25,10 +26,10 @@ pub(crate) fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
 pub(super) struct Bound {
     /// The round under way.
     round: Option<Round>,
-    /// Entries at which the bound is looked at again: 0 while a round is under way.
+    /// Entries at which the bound is looked at again if no round is under way.
     look_at: u64,
-    /// Timers fired since the last look at it.
-    fired: u64,
+    /// Timers fired since the last look at it: each lowers what the bound allows.
+    pub(super) fired: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -62,87 +63,98 @@ impl Round {
 impl Wheel {
     /// Returns whether a sweep goes on: the next turn takes a piece of it, whatever is due.
     #[inline]
-    pub(crate) fn is_sweeping(&self) -> bool {
+    pub(super) fn is_sweeping(&self) -> bool {
         self.bound.round.is_some()
-    }
-
-    /// Returns how many zombies were removed before they came due, since the beginning.
-    #[cfg(feature = "threads")]
-    pub(crate) fn removed(&self) -> u64 {
-        self.removed
-    }
-
-    /// Counts timers that have fired: each lowers what the bound allows.
-    #[inline]
-    pub(crate) fn count_fired(&mut self, fired: usize) {
-        self.bound.fired += fired as u64;
     }
 
     /// Begins a round of the sweep although there are not too many zombies, which ends when all has been looked at. One
     /// that is under way ends here.
     ///
     /// After a burst the few that the bound allows lie scattered, and keep pieces of memory that are empty otherwise.
-    pub(crate) fn begin_sweep(&mut self) {
-        self.restart_sweep();
+    pub(super) fn begin_thorough_round(&mut self) {
+        self.end_round();
         self.bound.round = Some(Round {
             thorough: true,
             ..Round::default()
         });
-        self.bound.look_at = 0;
     }
 
-    /// Returns whether there may be too many zombies: the wheel has grown or many timers have fired since the last look,
-    /// or a sweep goes on.
-    #[inline]
-    pub(crate) fn may_exceed_bound(&self) -> bool {
-        self.len() as u64 >= self.bound.look_at || self.bound.fired >= FIRED_PER_LOOK
+    /// Ends the round that is under way: the next one begins with the oldest entries.
+    fn end_round(&mut self) {
+        self.rings.restart_sweep();
+        self.log.restart_sweep();
+        self.bound.round = None;
     }
 
     /// Sweeps a piece, about `budget` entries, if there are too many zombies; whether the sweep goes on. `requested`: a
     /// thread has seen many cancels.
     ///
+    /// The number of pending timers is asked only when requested, where a round is under way, or where the wheel has
+    /// grown or many timers have fired since the last look.
+    #[inline]
+    pub(super) fn sweep(&mut self, records: &impl Records, requested: bool, budget: usize) -> bool {
+        let may_exceed =
+            self.len() as u64 >= self.bound.look_at || self.bound.fired >= FIRED_PER_LOOK;
+        (requested || may_exceed || self.is_sweeping())
+            && self.sweep_piece(records, requested, budget)
+    }
+
     /// A round that removes nothing ends the sweep: what is left are entries that look live.
-    pub(crate) fn keep_bounded(
-        &mut self,
-        records: &impl Records,
-        requested: bool,
-        budget: usize,
-    ) -> bool {
+    #[cold]
+    #[inline(never)]
+    fn sweep_piece(&mut self, records: &impl Records, requested: bool, budget: usize) -> bool {
         self.bound.fired = 0;
         let entries = self.len() as u64;
-        let mut round = if let Some(round) = self.bound.round {
-            Round {
+        let mut round = match self.bound.round {
+            Some(round) => Round {
                 requested: round.requested | requested,
                 ..round
+            },
+            None if too_many(entries, || records.pending()) => {
+                // The young entries are few enough to be gone through at once.
+                self.removed += self.log.remove_dead(records).0 as u64;
+                Round::default()
             }
-        } else {
-            if !too_many(entries, || records.pending()) {
+            None => {
                 // Look again when a quarter more has gathered; cancels alone call the owner themselves.
                 self.bound.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
                 return false;
             }
-            // The young entries are few enough to be gone through at once.
-            self.removed += self.log.remove_dead(records).0 as u64;
-            Round::default()
         };
-        let sweep = self.sweep_all(budget, records);
-        round.removed += sweep.removed;
+        let piece = self.next_piece(budget, records);
+        round.removed += piece.removed;
         let entries = self.len() as u64;
-        self.bound.round = if sweep.cycle_done {
+        let next = if piece.cycle_done {
             let is_of_use = round.removed > 0 || round.requested;
             (is_of_use && too_many(entries, || records.pending())).then(Round::default)
-        } else if sweep.removed < sweep.examined / 8 && round.is_enough(entries, records) {
-            self.restart_sweep();
+        } else if piece.removed < piece.examined / 8 && round.is_enough(entries, records) {
+            self.end_round();
             None
         } else {
             Some(round)
         };
-        self.bound.look_at = if self.bound.round.is_some() {
-            0
-        } else {
-            entries + ZOMBIE_FLOOR
-        };
-        self.is_sweeping()
+        self.bound.round = next;
+        self.bound.look_at = entries + ZOMBIE_FLOOR;
+        next.is_some()
+    }
+
+    /// Sweeps the sealed blocks of the log, and then the rings, to which they move.
+    pub(super) fn next_piece(&mut self, budget: usize, records: &impl Records) -> Sweep {
+        let mut piece = self.log.sweep(budget, records);
+        if core::mem::take(&mut piece.cycle_done) {
+            let left = budget.saturating_sub(piece.examined);
+            let rest = self
+                .rings
+                .sweep(left, &mut |entries| dead(records, entries));
+            piece.examined += rest.examined;
+            piece.removed += rest.removed;
+            piece.cycle_done = rest.cycle_done;
+            if rest.cycle_done {
+                self.log.restart_sweep();
+            }
+        }
+        self.removed += piece.removed as u64;
+        piece
     }
 }
 
@@ -188,11 +200,11 @@ mod tests {
 
     /// Returns a wheel with `copies` entries of each timer, at deadlines of their own. All of them look live.
     fn crowded(store: &Marks, copies: u64) -> Wheel {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::default();
         for copy in 0..copies {
             for index in 0..store.marks.len() as u32 {
                 let deadline = FAR - copy * copy * 7 % FAR;
-                wheel.insert(Entry {
+                wheel.rings.insert(Entry {
                     deadline,
                     index,
                     mark: 9,
@@ -204,7 +216,7 @@ mod tests {
 
     /// Sweeps a piece where a turn would; whether the sweep goes on.
     fn keeps_bounded(wheel: &mut Wheel, store: &Marks, requested: bool) -> bool {
-        (requested || wheel.may_exceed_bound()) && wheel.keep_bounded(store, requested, 500)
+        wheel.sweep(store, requested, 500)
     }
 
     fn sweep(wheel: &mut Wheel, store: &Marks) -> usize {
@@ -233,7 +245,7 @@ mod tests {
         // Until there are more of them.
         assert!(!keeps_bounded(&mut wheel, &store, false));
         for _ in 0..ZOMBIE_FLOOR {
-            wheel.insert(Entry {
+            wheel.rings.insert(Entry {
                 deadline: 5,
                 index: 0,
                 mark: 1,
@@ -250,7 +262,7 @@ mod tests {
 
     /// Returns a wheel whose log has an entry of each timer.
     fn logged(store: &mut Marks) -> Wheel {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::default();
         let timers = store.marks.len() as u32;
         // The log seals what it has, because all seem to be zombies.
         store.ended = timers.into();
@@ -260,7 +272,7 @@ mod tests {
                 index,
                 mark: 9,
             }) {
-                wheel.make_room(store);
+                wheel.begin_block(store);
             }
         }
         (store.ended, store.looks) = (0, Cell::new(0));
@@ -289,7 +301,7 @@ mod tests {
             let mut store = Marks::of(200_000);
             let mut wheel = half_dead(&mut store, in_log);
             if follows_a_trim {
-                wheel.begin_sweep();
+                wheel.begin_thorough_round();
             }
             sweep(&mut wheel, &store);
             let (left, looks) = (wheel.len() as u64 - 80_000, store.looks.get());
@@ -326,7 +338,7 @@ mod tests {
             }
             store.marks[..120_000].fill(10);
             store.ended = 120_000;
-            wheel.begin_sweep();
+            wheel.begin_thorough_round();
             sweep(&mut wheel, &store);
             assert_eq!(wheel.len() as u64, 80_000);
         }
@@ -340,24 +352,24 @@ mod tests {
         store.marks[1..].fill(10);
         store.ended = count as u64 - 1;
         for moves_on in [false, true] {
-            let mut wheel = Wheel::new();
+            let mut wheel = Wheel::default();
             for index in 0..count as u32 {
-                assert!(wheel.defer(Entry {
+                assert!(wheel.rings.defer(Entry {
                     deadline: FAR,
                     index,
                     mark: 9,
                 }));
             }
-            assert_eq!(wheel.earliest_deferred(), FAR);
+            assert_eq!(wheel.rings.deferred.min, FAR);
             assert!(keeps_bounded(&mut wheel, &store, false), "a first piece");
             if moves_on {
-                wheel.insert_deferred();
-                assert!(!wheel.has_deferred());
+                wheel.rings.insert_deferred();
+                assert!(wheel.rings.deferred.is_empty());
             }
             sweep(&mut wheel, &store);
             assert!(wheel.len() as u64 <= ZOMBIE_FLOOR, "{} left", wheel.len());
-            wheel.insert_deferred();
-            assert_eq!(wheel.earliest(), Some(FAR));
+            wheel.rings.insert_deferred();
+            assert_eq!(wheel.rings.earliest(), Some(FAR));
         }
     }
 
@@ -381,7 +393,7 @@ mod tests {
             // So many entries in the wheel that look live that there are too many.
             for nth in 0..20_000 {
                 let deadline = FAR - nth * nth * 7 % FAR;
-                wheel.insert(Entry {
+                wheel.rings.insert(Entry {
                     deadline,
                     index: 0,
                     mark: 9,

@@ -15,7 +15,7 @@ pub struct Entry {
 
 const _: () = assert!(core::mem::size_of::<Entry>() == 16);
 
-/// The result of one call of [`Wheel::sweep`](super::Wheel::sweep).
+/// The result of one call of [`Rings::sweep`](super::Rings::sweep).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
     /// Entries looked at.

@@ -99,7 +99,7 @@ impl Log {
         !self.admits(deadline) && deadline < self.earliest()
     }
 
-    /// Keeps an entry, if there is a place left: otherwise call [`Wheel::make_room`] and try again. O(1).
+    /// Keeps an entry, if there is a place left: otherwise call [`Wheel::begin_block`] and try again. O(1).
     #[inline(always)]
     #[must_use]
     pub(crate) fn push(&mut self, entry: Entry) -> bool {
@@ -285,7 +285,7 @@ impl Log {
     }
 
     /// Lets the next sweep begin with the oldest entries.
-    pub(super) fn end_round(&mut self) {
+    pub(super) fn restart_sweep(&mut self) {
         self.swept = 0;
         self.renew_sealed_min();
     }
@@ -314,18 +314,10 @@ impl Log {
 
 /// What is done with the log's entries.
 impl Wheel {
-    /// Inserts an entry behind all that the log has: there; without memory for a single block in the log, which has
-    /// nothing then that it could overtake, in the rings. False if there is no memory at all.
-    #[inline]
-    #[must_use = "an entry that is not inserted is lost"]
-    pub(crate) fn insert_behind(&mut self, entry: Entry) -> bool {
-        self.log.push(entry) || (self.log.len() == 0 && self.try_insert(entry))
-    }
-
-    /// Makes room for an entry in the log. When the young blocks are full the dead leave them. If most entries live, they
-    /// are sealed, if that pays; else they are inserted, in the order in which they came. Without memory the log
+    /// Begins a new block if the newest is full. When the young blocks are full the dead leave them. If most entries live,
+    /// they are sealed, if that pays; else they are inserted, in the order in which they came. Without memory the log
     /// [is full](Log::is_full) even then.
-    pub(crate) fn make_room(&mut self, records: &impl Records) {
+    pub(super) fn begin_block(&mut self, records: &impl Records) {
         let entries = self.len();
         let log = &mut self.log;
         let (young, room) = (log.blocks.len() - log.sealed + 1, log.most_young * BLOCK);
@@ -371,7 +363,7 @@ impl Wheel {
                 let before = block.len;
                 block.retain(|entry| {
                     let waits = end.is_some_and(|end| entry.deadline >= end);
-                    has_room = has_room && (waits || self.try_insert(entry));
+                    has_room = has_room && (waits || self.rings.try_insert(entry));
                     waits || !has_room
                 });
                 let log = &mut self.log;
@@ -389,7 +381,7 @@ impl Wheel {
     /// Inserts what may be due at `now`, in order and with what is older; the rest is sealed if that pays. Of the sealed
     /// ones about `limit` entries at a time: call again while something is [due](Log::earliest). Returns how many
     /// entries have left the log.
-    pub(crate) fn insert_due(&mut self, now: u64, limit: usize, records: &impl Records) -> usize {
+    pub(super) fn insert_due(&mut self, now: u64, limit: usize, records: &impl Records) -> usize {
         let (entries, before) = (self.len(), self.log.len());
         if self.log.sealed_min <= now.saturating_add(SOON) {
             // What is not due yet leaves most of the time to what is.
@@ -430,7 +422,7 @@ impl Wheel {
                 look.note(dead, len);
                 self.removed += dead as u64;
             }
-            block.entries().for_each(|entry| self.insert(entry));
+            block.entries().for_each(|entry| self.rings.insert(entry));
             self.log.pool.put(block);
             if taken >= limit {
                 break;
@@ -442,11 +434,13 @@ impl Wheel {
     /// Makes room without memory for another block: inserts all entries, the oldest first, until there is no room for
     /// one; that one stays, with those behind.
     #[cold]
-    pub(crate) fn insert_all(&mut self) {
+    pub(super) fn insert_all(&mut self) {
         self.log.seal();
         while self.log.sealed > 0 {
             let mut block = self.log.pop_sealed();
-            let full = block.entries().position(|entry| !self.try_insert(entry));
+            let full = block
+                .entries()
+                .position(|entry| !self.rings.try_insert(entry));
             if let Some(inserted) = full {
                 block.advance(inserted);
                 self.log.push_sealed(block);

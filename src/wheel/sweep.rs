@@ -1,28 +1,17 @@
-//! Sweeps and bursts: what keeps one part of a wheel from holding up the rest.
-//!
-//! A sweep removes dead entries, a bounded piece at a time.
+//! The sweep through the buckets: it removes dead entries, a bounded piece at a time.
 //!
 //! Cancelling a timer does not touch the wheel, so its entry stays behind as a zombie. The sweeper
-//! goes round the buckets of a wheel in positions, one chunk per step,
+//! goes round the buckets in positions, one chunk per step,
 //! drops what its caller calls dead and packs what lives. It keeps its place between calls.
 //!
 //! Rules: while a [`Pass`] is open, only appends may happen to its bucket; code that takes entries out
 //! of a bucket calls [`Sweeper::disturb`] first, or [`Sweeper::released`] if it takes them from the front.
 //! Entries move between buckets only towards positions that the cycle has yet to visit.
-//!
-//! A tick with very many timers, a burst, does not keep those of later ticks waiting for all of them.
-//! Entries come tick by tick, and those that were overdue when they were inserted come first. A wheel counts how many
-//! of one kind have come in a row. When they are a [`BURST`], it sets what is left of them aside, a whole chain at
-//! once, and goes on with what is due after them. These entries are the *backlog*; a turn takes from it in between
-//! ([`Wheel::take_backlog`]).
 
-use super::bound::Bound;
 use super::chunks::{Bucket, Chunks};
 use super::pass::Pass;
-use super::records::dead;
-use super::rings::BUCKETS;
-use super::{DeadMask, Entry, Records, Sweep, Wheel};
-use alloc::vec::Vec;
+use super::row::BUCKETS;
+use super::{DeadMask, Entry, Rings, Sweep};
 
 /// Where the sweep stands.
 #[derive(Clone, Copy)]
@@ -73,14 +62,14 @@ impl Sweeper {
 
     /// Examines about `budget` entries: it ends after the chunk that reaches the budget, and always
     /// at the end of a cycle.
-    fn run(&mut self, wheel: &mut Wheel, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
+    fn run(&mut self, rings: &mut Rings, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
         let mut report = Sweep {
             examined: 0,
             removed: 0,
             cycle_done: false,
         };
         loop {
-            let Some(position) = wheel.occupied_from(self.position) else {
+            let Some(position) = rings.occupied_from(self.position) else {
                 *self = Self::START;
                 report.cycle_done = true;
                 break;
@@ -92,13 +81,13 @@ impl Sweeper {
             debug_assert!(self.pass.is_none() || position == self.position);
             self.position = position;
             let mut pass = self.pass.unwrap_or(Pass::START);
-            let (bucket, chunks) = wheel.bucket_mut(position);
+            let (bucket, chunks) = rings.bucket_mut(position);
             let step = pass.step(chunks, bucket, is_dead);
             report.examined += step.examined;
             report.removed += step.removed;
             self.pass = Some(pass);
             if step.cycle_done {
-                wheel.update_occupancy(position);
+                rings.update_occupancy(position);
                 *self = Self {
                     position: position + 1,
                     pass: None,
@@ -109,14 +98,14 @@ impl Sweeper {
     }
 }
 
-impl Wheel {
+impl Rings {
     /// Examines about `budget` entries (one batch more at most), continuing where the last call
     /// ended, and drops those that `is_dead` marks.
     ///
     /// Once a call has reported `cycle_done`, the calls up to and including the next one that
     /// reports it see every entry that was present at their start and has neither come due nor
     /// belongs to an unfinished advance. The order of what remains does not change.
-    pub fn sweep_batches(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
+    pub fn sweep(&mut self, budget: usize, is_dead: DeadMask<'_>) -> Sweep {
         let mut sweeper = self.sweeper;
         let report = sweeper.run(self, budget, is_dead);
         self.sweeper = sweeper;
@@ -124,50 +113,12 @@ impl Wheel {
         report
     }
 
-    /// Sweeps like [`sweep_batches`](Self::sweep_batches), with a question per entry.
-    pub fn sweep(&mut self, budget: usize, is_dead: &mut dyn FnMut(Entry) -> bool) -> Sweep {
-        self.sweep_batches(budget, &mut |entries| {
-            let dead = |(place, entry): (usize, &Entry)| u64::from(is_dead(*entry)) << place;
-            entries
-                .iter()
-                .enumerate()
-                .map(dead)
-                .fold(0, |mask, bit| mask | bit)
-        })
-    }
-
     /// Lets the next sweep begin with a whole cycle.
     pub fn restart_sweep(&mut self) {
         self.sweeper = Sweeper::START;
-        self.log.end_round();
     }
 
-    /// Sweeps like [`sweep_batches`](Self::sweep_batches), first the sealed blocks of the log, and then the rest, to which
-    /// they move.
-    pub(super) fn sweep_all(&mut self, budget: usize, records: &impl Records) -> Sweep {
-        let mut sweep = self.log.sweep(budget, records);
-        if core::mem::take(&mut sweep.cycle_done) {
-            let left = budget.saturating_sub(sweep.examined);
-            let rest = self.sweep_batches(left, &mut |entries| dead(records, entries));
-            sweep.examined += rest.examined;
-            sweep.removed += rest.removed;
-            sweep.cycle_done = rest.cycle_done;
-            if rest.cycle_done {
-                self.log.end_round();
-            }
-        }
-        self.removed += sweep.removed as u64;
-        sweep
-    }
-
-    /// Forgets every entry. The hand stays where it is.
-    pub(crate) fn clear(&mut self) {
-        self.drain_all(&mut |_| ());
-        self.log.clear();
-        self.bound = Bound::default();
-    }
-
-    /// Takes every entry out of the rings, in no particular order. The hand stays where it is.
+    /// Takes every entry out, in no particular order. The hand stays where it is.
     pub fn drain_all(&mut self, f: &mut dyn FnMut(Entry)) {
         self.sweeper = Sweeper::START;
         while let Some(position) = self.occupied_from(0) {
@@ -189,7 +140,7 @@ impl Wheel {
             return Some(DEFERRED);
         }
         if position < OVERDUE {
-            if let Some(bucket) = self.rings.last_to(position_of(position.max(1))) {
+            if let Some(bucket) = self.row.last_to(position_of(position.max(1))) {
                 return Some(position_of(bucket));
             }
         }
@@ -205,7 +156,7 @@ impl Wheel {
             DEFERRED => &mut self.deferred,
             OVERDUE => &mut self.overdue,
             BACKLOG => &mut self.backlog,
-            _ => &mut self.rings.buckets[position_of(position)],
+            _ => &mut self.row.buckets[position_of(position)],
         };
         (bucket, &mut self.chunks)
     }
@@ -213,54 +164,7 @@ impl Wheel {
     /// Notes that a pass through the bucket has ended: it may be empty.
     fn update_occupancy(&mut self, position: usize) {
         if (1..OVERDUE).contains(&position) {
-            self.rings.update_occupancy(position_of(position));
-        }
-    }
-}
-
-/// How many entries of one tick come before anything of a later one, and how many overdue ones before anything else,
-/// dead ones included.
-pub const BURST: usize = 16 * 1024;
-
-/// Counts the entries that come in a row.
-pub(super) struct RunLimiter {
-    limit: usize,
-    /// The property that the entries share.
-    of: u64,
-    /// Those that have come; zero begins the row anew.
-    pub(super) came: usize,
-}
-
-impl RunLimiter {
-    /// Creates a limiter whose runs are full with `limit` entries; at least one.
-    pub(super) const fn of_at_most(limit: usize) -> Self {
-        Self {
-            limit: if limit == 0 { 1 } else { limit },
-            of: 0,
-            came: 0,
-        }
-    }
-
-    /// Yields up to `left` entries of a bucket, which belong to the row `of`, to `due`; another row begins anew. What is
-    /// left when the row is full goes to the backlog.
-    #[inline]
-    pub(super) fn give(
-        &mut self,
-        of: u64,
-        chunks: &mut Chunks,
-        bucket: &mut Bucket,
-        backlog: &mut Bucket,
-        left: &mut usize,
-        due: &mut Vec<Entry>,
-    ) {
-        if self.of != of {
-            (self.of, self.came) = (of, 0);
-        }
-        let taken = chunks.take(bucket, (self.limit - self.came).min(*left), due, |_| ());
-        *left -= taken;
-        self.came += taken;
-        if self.came == self.limit {
-            chunks.append(backlog, bucket);
+            self.row.update_occupancy(position_of(position));
         }
     }
 }

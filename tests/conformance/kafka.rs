@@ -8,7 +8,7 @@ use crate::support::setup::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::__internal::{Entry, Wheel};
+use tickwheel::__internal::{Entry, Rings};
 use tickwheel::{Drive, Expired, ManualClock, Time, Timer};
 
 /// An engine that is turned by hand.
@@ -27,16 +27,16 @@ fn entry(deadline: u64) -> Entry {
 }
 
 /// Advances without a budget; the deadlines that came due, in order.
-fn advance(wheel: &mut Wheel, to: u64) -> Vec<u64> {
+fn advance(rings: &mut Rings, to: u64) -> Vec<u64> {
     let mut due = Vec::new();
-    let more = wheel.advance(to, usize::MAX, &mut due);
+    let more = rings.advance(to, usize::MAX, &mut due);
     assert!(!more);
     due.iter().map(|entry| entry.deadline).collect()
 }
 
 #[test]
 fn kafka_rings_of_growing_ticks_take_any_delay() {
-    let mut wheel = Wheel::new();
+    let mut rings = Rings::new();
     // One in each ring, and on both sides of each border.
     let mut deadlines: Vec<u64> = (1..11)
         .flat_map(|ring| [(1 << (6 * ring)) - 1, 1 << (6 * ring)])
@@ -45,13 +45,13 @@ fn kafka_rings_of_growing_ticks_take_any_delay() {
     deadlines
         .iter()
         .rev()
-        .for_each(|deadline| wheel.insert(entry(*deadline)));
+        .for_each(|deadline| rings.insert(entry(*deadline)));
     for deadline in deadlines {
-        assert_eq!(wheel.earliest(), Some(deadline));
-        assert!(advance(&mut wheel, deadline - 1).is_empty());
-        assert_eq!(advance(&mut wheel, deadline), [deadline]);
+        assert_eq!(rings.earliest(), Some(deadline));
+        assert!(advance(&mut rings, deadline - 1).is_empty());
+        assert_eq!(advance(&mut rings, deadline), [deadline]);
     }
-    assert!(wheel.is_empty());
+    assert!(rings.is_empty());
 }
 
 /// Netty runs zero and negative delays, which are deadlines in the past here, at the next tick; here in the next turn.
@@ -97,13 +97,13 @@ fn kafka_all_tasks_expire_once_and_in_order() {
 
 #[test]
 fn kafka_only_buckets_that_hold_something_cost_anything() {
-    let mut wheel = Wheel::new();
+    let mut rings = Rings::new();
     for n in 1..100 {
-        wheel.insert(entry(n << 32));
+        rings.insert(entry(n << 32));
     }
     // By far too many ticks to visit.
     for n in 1..100 {
-        assert_eq!(advance(&mut wheel, n << 32), [n << 32]);
+        assert_eq!(advance(&mut rings, n << 32), [n << 32]);
     }
     let (clock, timer, fired) = by_hand();
     timer.schedule(1000 * HOUR, 1).unwrap();
@@ -117,18 +117,18 @@ fn kafka_only_buckets_that_hold_something_cost_anything() {
 
 #[test]
 fn kafka_expired_buckets_reinsert_what_is_not_due_into_finer_rings() {
-    let mut wheel = Wheel::new();
+    let mut rings = Rings::new();
     // One bucket of the third ring (4096 ticks wide), and a bucket of the second within it.
     let deadlines = [8192, 8193, 8255, 8256, 8300, 12_287];
     deadlines
         .iter()
-        .for_each(|deadline| wheel.insert(entry(*deadline)));
-    assert_eq!(advance(&mut wheel, 8192), [8192]);
-    assert_eq!((wheel.len(), wheel.earliest()), (5, Some(8193)));
-    assert_eq!(advance(&mut wheel, 8255), [8193, 8255]);
-    assert_eq!(advance(&mut wheel, 8299), [8256]);
-    assert_eq!(advance(&mut wheel, 12_286), [8300]);
-    assert_eq!(advance(&mut wheel, 12_287), [12_287]);
+        .for_each(|deadline| rings.insert(entry(*deadline)));
+    assert_eq!(advance(&mut rings, 8192), [8192]);
+    assert_eq!((rings.len(), rings.earliest()), (5, Some(8193)));
+    assert_eq!(advance(&mut rings, 8255), [8193, 8255]);
+    assert_eq!(advance(&mut rings, 8299), [8256]);
+    assert_eq!(advance(&mut rings, 12_286), [8300]);
+    assert_eq!(advance(&mut rings, 12_287), [12_287]);
 }
 
 #[test]
@@ -203,26 +203,26 @@ fn kafka_cancelling_empties() {
 
 #[test]
 fn kafka_an_entry_inside_the_current_tick_counts_as_due() {
-    let mut wheel = Wheel::new();
-    assert!(advance(&mut wheel, 100).is_empty());
-    wheel.insert(entry(100));
-    wheel.insert(entry(99));
-    wheel.insert(entry(101));
-    assert!(wheel.earliest().is_some_and(|next| next <= 100));
-    let mut due = advance(&mut wheel, 100);
+    let mut rings = Rings::new();
+    assert!(advance(&mut rings, 100).is_empty());
+    rings.insert(entry(100));
+    rings.insert(entry(99));
+    rings.insert(entry(101));
+    assert!(rings.earliest().is_some_and(|next| next <= 100));
+    let mut due = advance(&mut rings, 100);
     due.sort_unstable();
     assert_eq!(due, [99, 100]);
 }
 
 #[test]
 fn kafka_advancing_within_a_tick_moves_nothing_and_to_the_next_one_expires_what_is_due() {
-    let mut wheel = Wheel::new();
-    advance(&mut wheel, 7);
-    assert_eq!(wheel.hand(), 7);
-    advance(&mut wheel, 7);
-    assert_eq!(wheel.hand(), 7);
-    advance(&mut wheel, 8);
-    assert_eq!(wheel.hand(), 8);
+    let mut rings = Rings::new();
+    advance(&mut rings, 7);
+    assert_eq!(rings.hand(), 7);
+    advance(&mut rings, 7);
+    assert_eq!(rings.hand(), 7);
+    advance(&mut rings, 8);
+    assert_eq!(rings.hand(), 8);
     // Within a tick of the engine's clock: each turn says whether anything expired.
     let (clock, timer, fired) = by_hand();
     timer.schedule(ms(1), 1).unwrap();
@@ -238,33 +238,33 @@ fn kafka_rings_share_one_time_and_far_entries_keep_their_tick() {
     // There every ring's hand is the time rounded down to that ring's tick; here one hand serves all, so
     // an entry set at any hand, aligned to a ring or not, comes due on its tick.
     for hand in [0, 1, 63, 64, 65, 4_095, 4_096, 4_097, 262_143, 262_145] {
-        let mut wheel = Wheel::new();
-        advance(&mut wheel, hand);
+        let mut rings = Rings::new();
+        advance(&mut rings, hand);
         for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
-            wheel.insert(entry(hand + delay));
+            rings.insert(entry(hand + delay));
         }
         for delay in [1, 63, 64, 65, 4_096, 262_144, 262_145] {
-            assert!(advance(&mut wheel, hand + delay - 1).is_empty());
-            assert_eq!(advance(&mut wheel, hand + delay), [hand + delay]);
+            assert!(advance(&mut rings, hand + delay - 1).is_empty());
+            assert_eq!(advance(&mut rings, hand + delay), [hand + delay]);
         }
     }
 }
 
 #[test]
 fn unlike_kafka_overflow_rings_are_not_created_on_demand() {
-    let mut wheel = Wheel::new();
-    wheel.insert(entry(1));
-    let near = wheel.held_bytes();
+    let mut rings = Rings::new();
+    rings.insert(entry(1));
+    let near = rings.held_bytes();
     // Ten rings further out: memory for entries, none for rings.
     for ring in 1..10 {
-        wheel.insert(entry(1 << (6 * ring)));
+        rings.insert(entry(1 << (6 * ring)));
     }
-    let far = wheel.held_bytes();
+    let far = rings.held_bytes();
     for ring in 1..10 {
-        wheel.insert(entry((1 << (6 * ring)) + (1 << (6 * (ring - 1)))));
+        rings.insert(entry((1 << (6 * ring)) + (1 << (6 * (ring - 1)))));
     }
     assert_eq!(
-        wheel.held_bytes(),
+        rings.held_bytes(),
         far,
         "a second entry of a ring costs nothing more"
     );

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tickwheel::__internal::{Entry, Wheel};
+use tickwheel::__internal::{Entry, Rings};
 use tickwheel::{
     Builder, EngineState, EventLoopTimer, Expired, Key, LocalTimer, ManualClock, Pinning,
     ScheduleError, ScheduleErrorKind, Settings, Shutdown, StartError, SystemError, Time, Timer,
@@ -218,6 +218,13 @@ fn a_timer_for_which_the_log_has_no_memory_overtakes_none() {
     let mut fired = Vec::new();
     while timer.poll(end, |it| fired.push(it.payload)).more {}
     assert!(fired.into_iter().eq(0..=513));
+    // A timer that goes to the wheel in place of the log is known as the next one.
+    let mut timer = Settings::new().capacity(10).build_local().unwrap();
+    timer.schedule(Time::ZERO, ms(1), 0).unwrap();
+    assert_eq!(timer.poll(Time::ZERO + ms(1), |_| ()).fired, 1);
+    let far = refusing_from(1, || timer.schedule(Time::ZERO, DELAY, 1).is_ok());
+    assert!(far);
+    assert_eq!(timer.next_deadline(), Some(end));
 }
 
 #[test]
@@ -280,7 +287,7 @@ fn tick(random: &mut Random, hand: u64) -> u64 {
 }
 
 /// What a wheel refuses has left no trace in it, and what it has accepted comes out in time.
-fn refused_by(mut wheel: Wheel, seed: u64) {
+fn refused_by(mut rings: Rings, seed: u64) {
     let mut random = Random::new(seed);
     let (mut filed, mut due, mut refused) = (Vec::new(), Vec::with_capacity(100_000), 0);
     let mut changed = None;
@@ -290,18 +297,18 @@ fn refused_by(mut wheel: Wheel, seed: u64) {
         let count = random.below(1000);
         refusing_from(allowed, || {
             for _ in 0..count {
-                let deadline = tick(&mut random, wheel.hand());
+                let deadline = tick(&mut random, rings.hand());
                 let entry = Entry {
                     deadline,
                     index: filed.len() as u32,
                     mark: 7,
                 };
-                let before = (wheel.len(), wheel.earliest(), wheel.held_bytes());
-                if wheel.try_insert(entry) {
+                let before = (rings.len(), rings.earliest(), rings.held_bytes());
+                if rings.try_insert(entry) {
                     filed.push(entry);
                 } else {
                     refused += 1;
-                    let after = (wheel.len(), wheel.earliest(), wheel.held_bytes());
+                    let after = (rings.len(), rings.earliest(), rings.held_bytes());
                     if before != after || allowed == usize::MAX {
                         changed = Some((before, after));
                     }
@@ -312,10 +319,10 @@ fn refused_by(mut wheel: Wheel, seed: u64) {
         assert_eq!(changed, None);
         if round % 4 == 3 {
             let far = 3 * random.below(9);
-            let to = wheel.hand() + random.below(1 << far);
-            while wheel.advance(to, 100, &mut due) {}
+            let to = rings.hand() + random.below(1 << far);
+            while rings.advance(to, 100, &mut due) {}
             assert!(due.iter().all(|entry| entry.deadline <= to));
-            assert!(wheel.earliest().is_none_or(|next| next > to));
+            assert!(rings.earliest().is_none_or(|next| next > to));
         }
     }
     assert!(
@@ -323,11 +330,11 @@ fn refused_by(mut wheel: Wheel, seed: u64) {
         "{refused} refused, {} filed",
         filed.len()
     );
-    while wheel.advance(u64::MAX, 1000, &mut due) {}
-    while wheel.has_backlog() {
-        wheel.take_backlog(1000, &mut due);
+    while rings.advance(u64::MAX, 1000, &mut due) {}
+    while rings.has_backlog() {
+        rings.take_backlog(1000, &mut due);
     }
-    assert_eq!(wheel.len(), 0);
+    assert_eq!(rings.len(), 0);
     due.sort_unstable_by_key(|entry| entry.index);
     assert_eq!(due, filed);
 }
@@ -338,7 +345,7 @@ fn a_wheel_that_refuses_an_entry_stays_as_it_was() {
         return;
     }
     for seed in 0..4 {
-        refused_by(Wheel::new(), seed);
+        refused_by(Rings::new(), seed);
     }
 }
 

@@ -5,7 +5,7 @@
 //! that nothing is set aside before a burst of its kind has come, and no more than that comes before the rest is.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use tickwheel::__internal::{Entry, Wheel};
+use tickwheel::__internal::{Entry, Rings};
 
 use crate::hashed_wheel::{HashedKey, HashedWheel};
 
@@ -178,9 +178,19 @@ impl Hashed {
     }
 }
 
+/// Asks for each entry of a sweep whether it is dead.
+pub(crate) fn each(mut is_dead: impl FnMut(Entry) -> bool) -> impl FnMut(&[Entry]) -> u64 {
+    move |entries| {
+        let bits = entries.iter().enumerate();
+        bits.fold(0, |mask, (bit, entry)| {
+            mask | u64::from(is_dead(*entry)) << bit
+        })
+    }
+}
+
 /// A wheel whose every answer is compared with the map's.
 pub(crate) struct CheckedWheel {
-    wheel: Wheel,
+    wheel: Rings,
     model: Model,
     buckets: usize,
     /// Beginning where the wheel is empty, until time makes a long jump.
@@ -197,7 +207,7 @@ pub(crate) struct CheckedWheel {
 impl CheckedWheel {
     /// A wheel, perhaps with bursts of so many entries, and a hashed one of `buckets`.
     pub(crate) fn new(bursts: Option<usize>, buckets: usize) -> Self {
-        let wheel = Wheel::new();
+        let wheel = Rings::new();
         let wheel = match bursts {
             Some(of) => wheel.with_bursts_of(of),
             None => wheel,
@@ -436,10 +446,12 @@ impl CheckedWheel {
     pub(crate) fn sweep(&mut self, budget: usize) -> bool {
         let dead = &self.dead;
         let mut examined = Vec::new();
-        let report = self.wheel.sweep(budget, &mut |entry| {
+        let mut is_dead = each(|entry| {
             examined.push(entry);
             dead.contains(&entry.index)
         });
+        let report = self.wheel.sweep(budget, &mut is_dead);
+        drop(is_dead);
         let distinct: HashSet<Entry> = examined.iter().copied().collect();
         assert!(
             distinct.is_subset(&self.model.held),

@@ -1,7 +1,8 @@
 //! A tick with very many entries, beyond what the model shows with small bursts: what was filed shortly before need not
 //! wait for all of them, and what a burst costs.
 
-use tickwheel::__internal::{BURST, Entry, Wheel};
+use crate::support::checked_wheel::each;
+use tickwheel::__internal::{BURST, Entry, Rings};
 
 fn entry(deadline: u64, index: u32) -> Entry {
     Entry {
@@ -15,37 +16,37 @@ fn entry(deadline: u64, index: u32) -> Entry {
 const MANY: u32 = 150_000;
 
 /// Advances until nothing is left but the backlog, and says what came.
-fn advance(wheel: &mut Wheel, to: u64) -> Vec<Entry> {
+fn advance(rings: &mut Rings, to: u64) -> Vec<Entry> {
     let mut due = Vec::new();
-    while wheel.advance(to, 100, &mut due) {}
+    while rings.advance(to, 100, &mut due) {}
     due
 }
 
 #[test]
 fn a_late_entry_for_the_tick_of_a_burst_is_yielded_in_time() {
     for tick in [300, 5_000, 300_000] {
-        let mut wheel = Wheel::new();
-        (0..MANY).for_each(|index| wheel.insert(entry(tick, index)));
-        assert!(advance(&mut wheel, tick - 1).is_empty());
+        let mut rings = Rings::new();
+        (0..MANY).for_each(|index| rings.insert(entry(tick, index)));
+        assert!(advance(&mut rings, tick - 1).is_empty());
         // The latter is as many as an inbox and a log hand over at the last moment.
-        (MANY..MANY + 24_000).for_each(|index| wheel.insert(entry(tick, index)));
-        let due = advance(&mut wheel, tick);
+        (MANY..MANY + 24_000).for_each(|index| rings.insert(entry(tick, index)));
+        let due = advance(&mut rings, tick);
         assert!(
             due.iter().any(|entry| entry.index == MANY),
             "{tick}: it waits"
         );
-        assert!(wheel.has_backlog());
+        assert!(rings.has_backlog());
     }
 }
 
 /// Cascading entry by entry takes a move each, and 4 moves are allowed for each entry of the budget.
 #[test]
 fn a_burst_cascades_chunk_by_chunk() {
-    let mut wheel = Wheel::new();
-    (0..MANY).for_each(|index| wheel.insert(entry(300_000, index)));
+    let mut rings = Rings::new();
+    (0..MANY).for_each(|index| rings.insert(entry(300_000, index)));
     let (mut due, mut calls) = (Vec::new(), 0);
     while due.is_empty() {
-        assert!(wheel.advance(300_000, 100, &mut due));
+        assert!(rings.advance(300_000, 100, &mut due));
         calls += 1;
     }
     let by_entries = 3 * MANY / (4 * 100 + 64);
@@ -56,17 +57,17 @@ fn a_burst_cascades_chunk_by_chunk() {
 #[test]
 fn overdue_entries_without_end_keep_no_tick_waiting() {
     for budget in [1, 16, 100, BURST, 2 * BURST] {
-        let mut wheel = Wheel::new();
-        wheel.insert(entry(7, u32::MAX));
+        let mut rings = Rings::new();
+        rings.insert(entry(7, u32::MAX));
         let (mut due, mut overdue) = (Vec::new(), 0);
         while !due.iter().any(|entry: &Entry| entry.index == u32::MAX) {
-            (0..budget as u32).for_each(|index| wheel.insert(entry(0, index)));
+            (0..budget as u32).for_each(|index| rings.insert(entry(0, index)));
             assert!(
                 overdue <= BURST + budget,
                 "the tick waits, with a budget of {budget}"
             );
             due.clear();
-            let _ = wheel.advance(7, budget, &mut due);
+            let _ = rings.advance(7, budget, &mut due);
             overdue += due.len();
         }
     }
@@ -80,23 +81,23 @@ fn a_sweep_that_stands_in_the_backlog_survives_what_is_taken_from_it() {
     const ALL: u32 = 40 * CHUNK;
     let chunks = (1..=4).flat_map(|swept| (1..=6).map(move |taken| (swept, taken)));
     for ((swept, taken), far) in chunks.flat_map(|case| [(case, 0), (case, 2)]) {
-        let mut wheel = Wheel::new().with_bursts_of(1);
-        (0..ALL).for_each(|index| wheel.insert(entry(70, index)));
-        let mut due = advance(&mut wheel, 70);
+        let mut rings = Rings::new().with_bursts_of(1);
+        (0..ALL).for_each(|index| rings.insert(entry(70, index)));
+        let mut due = advance(&mut rings, 70);
         for _ in 0..swept {
-            assert!(!wheel.sweep(1, &mut |_| false).cycle_done);
+            assert!(!rings.sweep(1, &mut each(|_| false)).cycle_done);
         }
-        wheel.take_backlog((taken * CHUNK - 1) as usize, &mut due);
+        rings.take_backlog((taken * CHUNK - 1) as usize, &mut due);
         assert!(due.iter().map(|it| it.index).eq(0..taken * CHUNK));
-        (0..far).for_each(|nth| wheel.insert(entry(1 << (20 + nth), ALL + nth)));
+        (0..far).for_each(|nth| rings.insert(entry(1 << (20 + nth), ALL + nth)));
         // What is left of the backlog dies. The cycle under way may have passed some of it.
-        let is_dead = &mut |entry: Entry| entry.index < ALL;
+        let is_dead = |entry: Entry| entry.index < ALL;
         for _ in 0..2 {
-            while !wheel.sweep(100, is_dead).cycle_done {}
+            while !rings.sweep(100, &mut each(is_dead)).cycle_done {}
         }
-        assert_eq!(wheel.len(), far as usize, "{swept} swept, {taken} taken");
+        assert_eq!(rings.len(), far as usize, "{swept} swept, {taken} taken");
         let mut left = Vec::new();
-        wheel.drain_all(&mut |entry| left.push(entry.index));
+        rings.drain_all(&mut |entry| left.push(entry.index));
         left.sort_unstable();
         assert!(left.into_iter().eq(ALL..ALL + far));
     }

@@ -21,7 +21,6 @@ use crate::shard::counters::Counters;
 use crate::shard::{Fired, Turn};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
-use crate::turn::TurnState;
 use crate::types::{Budget, Expired, RawKey, Unfired};
 
 /// Timers of one turn after which the clock is read again for their lateness.
@@ -67,7 +66,7 @@ impl<T> ShardWorker<T> {
         resumed: bool,
     ) -> Turn {
         let mut fires = 0;
-        let mut turn = self.owner.begin_turn(tick, budget, resumed);
+        self.owner.begin_turn(tick, budget, resumed);
         // A hook for slow handlers needs the start of each call, also of the first one, before which the inbox was
         // drained, and how late it makes later ones.
         let is_timed = inner.hooks.slow.is_some();
@@ -75,12 +74,12 @@ impl<T> ShardWorker<T> {
             if is_timed || fires > 0 && fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.source.now();
             }
-            let Some(fired) = self.owner.next_fired(&mut turn) else {
+            let Some(fired) = self.owner.next_fired() else {
                 break;
             };
             fires += 1;
             if fired.periodic {
-                self.call_periodic(inner, &mut turn, fired, now);
+                self.call_periodic(inner, fired, now);
             } else {
                 let expired = self.owner.expired(fired, &inner.rate, now);
                 self.handle_in_turn(inner, expired, now);
@@ -91,7 +90,7 @@ impl<T> ShardWorker<T> {
             }
         }
         self.handle_wake_batch(inner, now);
-        let turn = self.owner.finish_turn(turn, budget);
+        let turn = self.owner.finish_turn(budget);
         if turn.more && fires > 0 {
             events::turn_was_cut_short(self.shard, fires);
         }
@@ -103,18 +102,12 @@ impl<T> ShardWorker<T> {
     /// decided.
     #[cold]
     #[inline(never)]
-    fn call_periodic(
-        &mut self,
-        inner: &Inner<T>,
-        turn: &mut TurnState,
-        fired: Fired<T>,
-        now: Time,
-    ) {
+    fn call_periodic(&mut self, inner: &Inner<T>, fired: Fired<T>, now: Time) {
         self.handle_wake_batch(inner, now);
         if inner.status.is(EnginePhase::Draining) {
-            return self.owner.leave_out_call(turn, fired);
+            return self.owner.leave_out_call(fired);
         }
-        if let Some(fired) = self.owner.confirm(turn, fired) {
+        if let Some(fired) = self.owner.confirm(fired) {
             let expired = self.owner.expired(fired, &inner.rate, now);
             self.handle(inner, expired, now);
             self.owner.finish_call(|| inner.source.now());

@@ -53,12 +53,12 @@ impl Timers {
     }
 
     fn make_room(&mut self, pays: bool) {
-        self.wheel.make_room(&Book(&self.dead, pays));
+        self.wheel.begin_block(&Book(&self.dead, pays));
     }
 
     /// How many entries have come to the rings.
     fn inserted(&self) -> usize {
-        self.wheel.len
+        self.wheel.rings.len
     }
 
     /// How many entries are inserted, and how many dead ones removed.
@@ -75,7 +75,7 @@ impl Timers {
     /// What comes out of the rings, in order.
     fn came(&mut self) -> Vec<u32> {
         let mut due = Vec::new();
-        while self.wheel.advance(u64::MAX, 1000, &mut due) {}
+        while self.wheel.rings.advance(u64::MAX, 1000, &mut due) {}
         due.iter().map(|entry| entry.index).collect()
     }
 
@@ -219,7 +219,7 @@ fn sealed_entries_come_in_order_and_in_time() {
             random = u64::wrapping_mul(random, 6_364_136_223_846_793_005).wrapping_add(9);
             (random >> 33) % bound
         };
-        let (mut wheel, mut expected, mut now) = (Wheel::new(), Expected::default(), 0);
+        let (mut wheel, mut expected, mut now) = (Wheel::default(), Expected::default(), 0);
         for step in 0..300_000_u32 {
             // Few ticks, so that entries share them.
             let delay = [
@@ -231,11 +231,11 @@ fn sealed_entries_come_in_order_and_in_time() {
             expected.add(deadline);
             if wheel.log.admits(deadline) {
                 while !wheel.log.push(entry(step, deadline)) {
-                    wheel.make_room(&Book(&expected.dead, below(8) > 0));
+                    wheel.begin_block(&Book(&expected.dead, below(8) > 0));
                 }
                 assert!(wheel.log.earliest() <= deadline);
             } else {
-                wheel.insert(entry(step, deadline));
+                wheel.rings.insert(entry(step, deadline));
             }
             let log = &wheel.log;
             sealed = sealed.max(log.blocks.range(..log.sealed).map(|block| block.len).sum());
@@ -245,7 +245,7 @@ fn sealed_entries_come_in_order_and_in_time() {
             }
             if below(4_000) == 0 {
                 let before = wheel.removed;
-                wheel.sweep_all(3_000, &Book(&expected.dead, true));
+                wheel.next_piece(3_000, &Book(&expected.dead, true));
                 swept += wheel.removed - before;
             }
             if below(400) == 0 {
@@ -264,7 +264,7 @@ fn sealed_entries_come_in_order_and_in_time() {
                     wheel.log.follow(now);
                 }
                 let (mut due, to) = (Vec::new(), now.min(wheel.log.earliest().saturating_sub(1)));
-                while wheel.advance(to, 1_000, &mut due) {}
+                while wheel.rings.advance(to, 1_000, &mut due) {}
                 expected.come(&due, to);
                 if to == now {
                     let rest = expected.awaited.split_off(&(now + 1));
@@ -401,7 +401,7 @@ fn entries_without_room_in_the_rings_stay_in_order() {
     let (count, mut before) = (12_000, 0);
     let mut timers = Timers::sealed(count);
     for segments in [0, 1, 2] {
-        timers.wheel.chunks.most_segments = Some(segments);
+        timers.wheel.rings.chunks.most_segments = Some(segments);
         timers.wheel.insert_all();
         let inserted = timers.inserted();
         assert!(
@@ -417,7 +417,7 @@ fn entries_without_room_in_the_rings_stay_in_order() {
         );
         before = inserted;
     }
-    timers.wheel.chunks.most_segments = None;
+    timers.wheel.rings.chunks.most_segments = None;
     timers.wheel.insert_all();
     assert!(timers.came().into_iter().eq(0..count as u32));
 }
@@ -446,7 +446,7 @@ fn a_cleared_log_has_forgotten_all_and_keeps_its_blocks() {
         assert_eq!(log.held_bytes(), bytes_of(log));
     }
     timers.wheel.insert_all();
-    assert!(timers.wheel.is_empty());
+    assert!(timers.wheel.len() == 0);
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn a_sweep_packs_what_lives_into_fewer_blocks() {
     timers.dead = (0..8 * BLOCK).map(|n| n % 3 > 0).collect();
     let sweep = timers
         .wheel
-        .sweep_all(usize::MAX, &Book(&timers.dead, true));
+        .next_piece(usize::MAX, &Book(&timers.dead, true));
     let log = &timers.wheel.log;
     assert!(sweep.cycle_done && sweep.removed + log.len() == 8 * BLOCK);
     assert_eq!(
