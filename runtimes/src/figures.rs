@@ -13,12 +13,13 @@ use tickwheel_benches::goals::number;
 use tickwheel_benches::machine;
 use tickwheel_benches::measure::{Metrics, median, parse, per, resident_bytes};
 use tickwheel_benches::process::{Failure, name, output, this_program};
+use tickwheel_benches::ratio::{Pair, Ratio, Rounds, pair_up};
 use tickwheel_util::local::LocalSleeps;
 
 #[derive(Parser)]
 struct Options {
-    /// Measurements of each kind; the table shows medians.
-    #[arg(long, default_value_t = 5)]
+    /// Measurements of each kind at most; the table shows medians and intervals of 95 %.
+    #[arg(long, default_value_t = 12)]
     rounds: usize,
     /// Sizes that only test this program.
     #[arg(long)]
@@ -64,26 +65,39 @@ pub fn main() -> Result<(), Failure> {
     println!("{}\n", machine::head());
     println!("| runtime, timer | made, polled, dropped ns | fired ns | bytes |\n|---|--:|--:|--:|");
     for runtime in Which::value_variants() {
-        let mut all = [TimerOf::Runtime, TimerOf::Tickwheel].map(|timer| (timer, Vec::new()));
-        for _ in 0..options.rounds {
-            for (timer, all) in &mut all {
-                let mut child =
-                    this_program(&["--runtime", &name(runtime), "--timer", &name(timer)]);
-                if options.tiny {
-                    child.arg("--tiny");
-                }
-                all.push(parse(&output(&mut child)?.stdout));
+        let timers = TimerOf::value_variants();
+        let slice = |timer: usize| {
+            let timer = name(&timers[timer]);
+            let mut child = this_program(&["--runtime", &name(runtime), "--timer", &timer]);
+            if options.tiny {
+                child.arg("--tiny");
             }
-        }
-        for (timer, all) in all {
+            Ok(parse(&output(&mut child)?.stdout))
+        };
+        let ratios = |all: &[Vec<Vec<(String, f64)>>]| -> Vec<Vec<Pair>> {
+            let figure = |at: usize| pair_up(all, |round| (round[1][at].1, round[0][at].1));
+            (0..2).map(figure).collect()
+        };
+        let all = Rounds::at_most(options.rounds).measure(timers.len(), slice, ratios)?;
+        for (timer, which) in timers.iter().enumerate() {
             let cells = (0..3).filter_map(|at| {
-                let values = all.iter().filter_map(|it| Some(it.get(at)?.1));
+                let values = all.iter().map(|round| round[timer][at].1);
                 median(values.collect()).map(number)
             });
             let cells = cells.collect::<Vec<_>>().join(" | ");
-            println!("| {}, {} | {cells} |", name(runtime), name(&timer));
+            println!("| {}, {} | {cells} |", name(runtime), name(which));
         }
+        let cells = ratios(&all)
+            .iter()
+            .map(|pairs| Ratio::cell(pairs))
+            .collect::<Vec<_>>()
+            .join(" | ");
+        println!(
+            "| tickwheel beside it, 95 % of {} rounds | {cells} | |",
+            all.len()
+        );
     }
+    println!("\nload average {} after", machine::load());
     Ok(())
 }
 

@@ -1,10 +1,11 @@
 //! `LocalSleeps` beside each runtime's own timer: a sleep that is made, polled and dropped, one that fires, and bytes.
 //!
 //! ```sh
-//! cargo run --release --manifest-path runtimes/Cargo.toml -- --rounds 5
+//! cargo run --release --manifest-path runtimes/Cargo.toml -- --rounds 12
 //! ```
 //!
-//! Each measurement runs in a process of its own, and the two timers of a runtime take turns.
+//! Each measurement runs in a process of its own. The two timers of a runtime take turns in random order, until the
+//! ratios have narrow intervals or the limit of rounds is reached.
 
 #[cfg(target_os = "linux")]
 mod figures;

@@ -19,7 +19,7 @@ async fn work(sleeps: &LocalSleeps) -> Result<(), Box<dyn Error>> {
     sleeps.sleep(5 * MS).await?;
     assert!(start.elapsed() >= 5 * MS, "early");
 
-    assert_eq!(sleeps.timeout(3600_000 * MS, async { 7 }).await?, 7);
+    assert_eq!(sleeps.timeout(3_600_000 * MS, async { 7 }).await?, 7);
     let start = Instant::now();
     let late = pending::<()>().timeout_on(sleeps, 3 * MS).await;
     assert_eq!(late, Err(TimeoutError::Elapsed));
