@@ -28,8 +28,9 @@ root=$stage/delayed-jobs-$version
 install -D -m 755 "$program" "$root/usr/bin/delayed-jobs"
 strip "$root/usr/bin/delayed-jobs" 2>/dev/null || echo "not stripped: there is no strip for it" >&2
 install -D -m 644 -t "$root/usr/lib/systemd/system" packaging/delayed-jobs.service
-install -D -m 644 -t "$root/usr/share/doc/delayed-jobs" README.md ../LICENSE-APACHE ../LICENSE-MIT
+install -D -m 644 -t "$root/usr/share/doc/delayed-jobs" README.md MY-JOB-DOES-NOT-COME.md ../LICENSE-APACHE ../LICENSE-MIT
 install -D -m 644 -t "$root/usr/share/doc/delayed-jobs/operations" operations/*
+../scripts/licences.sh Cargo.toml >"$root/usr/share/doc/delayed-jobs/THIRD-PARTY.txt"
 install -D -m 755 -t "$root/usr/share/doc/delayed-jobs/examples" examples/worker.*
 tar -C "$stage" --owner 0 --group 0 --sort name -czf "$folder/delayed-jobs-$version-$machine.tar.gz" "delayed-jobs-$version"
 echo "$folder/delayed-jobs-$version-$machine.tar.gz"

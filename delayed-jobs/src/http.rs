@@ -150,7 +150,9 @@ async fn create(
 }
 
 async fn read(State(shared): Shares, Named(id): Named) -> Answer<Job> {
-    Ok(Json(shared.store.get(&parsed(&id)?).await?))
+    let mut job = shared.store.get(&parsed(&id)?).await?;
+    job.waits = shared.store.why(&job).await?;
+    Ok(Json(job))
 }
 
 fn parsed(id: &str) -> Result<JobId, Refusal> {

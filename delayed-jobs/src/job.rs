@@ -405,6 +405,9 @@ pub struct Job {
     pub attempts: u32,
     /// After so many failed attempts it is dead.
     pub max_attempts: u32,
+    /// For what it waits, for people; only of a job that is asked for alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// Why the last attempt has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -3,7 +3,7 @@
 //!
 //! * `jobs` - accepts, reads, cancels and moves jobs; `lists` - lists of them
 //! * `deliveries` - hands jobs to consumers; `schedules` - recurring jobs
-//! * `queues` - pauses and limits
+//! * `queues` - pauses and limits; `why` - why a job does not come
 //! * `partition` - what only the holder of a partition asks; what people and monitoring want to see
 
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -51,6 +51,7 @@ mod lists;
 mod partition;
 mod queues;
 mod schedules;
+mod why;
 
 pub use self::deliveries::Delivery;
 pub(crate) use self::deliveries::{Failed, Hold, Nack, Receipt, Taken};
@@ -191,8 +192,7 @@ impl Store {
                 partition,
                 "Redis has lost what it kept of a partition: its jobs and keys are gone"
             );
-            let lost = Cmd::hset(settings, LOST, self.redis_ms().await?);
-            self.ask::<u64>(&lost).await?;
+            self.note_lost().await?;
         }
         Ok(())
     }
@@ -371,6 +371,12 @@ impl Store {
     /// Returns when a node last found that Redis had lost what it kept, or a part of it, if one did.
     pub(crate) async fn lost_ms(&self) -> Result<Option<u64>> {
         self.ask(&Cmd::hget(self.noted(), LOST)).await
+    }
+
+    /// Notes that Redis has an earlier state again.
+    pub(crate) async fn note_lost(&self) -> Result<()> {
+        let lost = Cmd::hset(self.noted(), LOST, self.redis_ms().await?);
+        self.ask::<u64>(&lost).await.map(drop)
     }
 
     /// Runs the script that notes the partitions, up to a step.

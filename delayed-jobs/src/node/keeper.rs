@@ -109,6 +109,7 @@ async fn renew(shared: &Shared, partition: &Partition) {
             shared.clock.observe(sent, received, now_us);
             let until = sent + shared.store.settings().lease;
             partition.with(&lease, |tenure| tenure.prolong(until));
+            partition.note_prolonged(now_us / 1000);
             if back_ms > 0 {
                 shared.news.tell("the clock of Redis was set back");
                 let replanned = shared.store.replan(partition.number, now_us / 1000).await;
@@ -159,6 +160,9 @@ pub(super) async fn release(shared: &Shared, partition: &Partition, lease: &str)
     }
 }
 
+/// What Redis keeps of a partition is older than what this node has seen there: a copy was restored.
+const RESTORED: &str = "Redis has an earlier state again: jobs made since are gone, and some that ended since come again";
+
 /// Takes free partitions up to the share; how long the first of the others' leases lasts if more are wanted.
 async fn take(shared: &Shared, share: usize) -> Option<Duration> {
     let mut held = shared.held();
@@ -186,12 +190,18 @@ async fn take(shared: &Shared, share: usize) -> Option<Duration> {
         for (partition, answer) in join_all(asked).await {
             match answer {
                 Ok(Timed {
-                    value: (Some(lease), _, is_born),
+                    value: (Some(lease), _, is_born, prolonged_ms),
                     sent,
                     ..
                 }) => {
+                    let lasts_ms = shared.store.settings().lease_ms();
                     if !is_born {
                         unborn.push(partition);
+                    } else if prolonged_ms + lasts_ms < partition.prolonged_ms() {
+                        shared.news.tell(RESTORED);
+                        if let Err(error) = shared.store.note_lost().await {
+                            shared.failed("a loss is not noted", partition.number, &error);
+                        }
                     }
                     tracing::debug!(partition = partition.number, lease, "acquired");
                     shared.news.tell(ACQUIRED);
@@ -200,7 +210,7 @@ async fn take(shared: &Shared, share: usize) -> Option<Duration> {
                     held += 1;
                 }
                 Ok(Timed {
-                    value: (None, left, _),
+                    value: (None, left, ..),
                     ..
                 }) => {
                     soonest = Some(soonest.map_or(left, |soonest: u64| soonest.min(left)));

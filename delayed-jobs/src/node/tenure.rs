@@ -1,6 +1,7 @@
 //! What a node knows of one partition, and whether it holds it.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use tickwheel::{Key, Timer};
@@ -20,6 +21,8 @@ pub(crate) struct Moment {
 pub(crate) struct Partition {
     pub(crate) number: u16,
     tenure: Mutex<Option<Tenure>>,
+    /// When this node prolonged a lease of it last, on the clock of Redis.
+    prolonged_ms: AtomicU64,
     /// Something may be due.
     pub(crate) due: Notify,
 }
@@ -39,6 +42,7 @@ impl Partition {
         Self {
             number,
             tenure: Mutex::new(None),
+            prolonged_ms: AtomicU64::new(0),
             due: Notify::new(),
         }
     }
@@ -60,6 +64,15 @@ impl Partition {
             .as_ref()
             .filter(|tenure| Instant::now() < tenure.valid_until);
         valid.map(|tenure| tenure.lease.clone())
+    }
+
+    pub(crate) fn prolonged_ms(&self) -> u64 {
+        // ORDERING: Relaxed, here and below, because the node's one task of leases alone uses it.
+        self.prolonged_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_prolonged(&self, now_ms: u64) {
+        self.prolonged_ms.store(now_ms, Ordering::Relaxed);
     }
 
     /// Whether a lease was granted and has run out by now.

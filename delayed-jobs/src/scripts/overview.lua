@@ -24,6 +24,7 @@ local function look(queue)
   if queue ~= '' and pending + waiting + taken + dead == 0 then
     -- The next job makes it known again.
     redis.call('SREM', base .. ':queues', queue)
+    redis.call('HDEL', base .. ':asked', queue)
     return
   end
   local next = redis.call('ZRANGE', held, 0, 0)[1]

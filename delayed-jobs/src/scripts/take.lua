@@ -9,6 +9,10 @@ local now = math.floor(now_us() / 1000)
 local most, queue = tonumber(ARGV[1]), ARGV[3]
 local rules = redis.call('SMISMEMBER', base .. ':rules', 'paused:' .. queue, 'limited:' .. queue)
 if rules[1] == 1 then return { 0, 0, 0, {}, {} } end
+-- For those who ask why a job does not come. Anybody can ask for any name, so only those with jobs are noted.
+if queue == '' or redis.call('SISMEMBER', base .. ':queues', queue) == 1 then
+  redis.call('HSET', base .. ':asked', queue, text(now))
+end
 -- A request that was held up on the way finds its permits with others. Jobs are held as long as they are.
 local permits_end = tonumber(ARGV[4])
 if most > 0 and rules[2] == 1 and permits_end <= now then return { -1, 0, 0, {}, {} } end

@@ -292,6 +292,7 @@ impl Store {
             died_ms: number("died"),
             attempts: u32::try_from(attempts).unwrap_or(0),
             max_attempts: text("policy").map_or(0, |policy| most_attempts(&policy)),
+            waits: None,
             reason: text("reason"),
             traceparent: text("trace"),
             payload: text("payload").filter(|_| !has_ended),

@@ -16,8 +16,9 @@ use crate::job::Queue;
 const MOST_AT_ONCE: usize = 1000;
 
 /// The lease as it was granted, `token@node`, or how many milliseconds another node's lease lasts if nothing
-/// is heard of that node; and whether the partition knows the birth of the namespace.
-pub(crate) type Acquired = (Option<String>, u64, bool);
+/// is heard of that node; whether the partition knows the birth of the namespace; and when its last lease was prolonged, in
+/// milliseconds since 1970.
+pub(crate) type Acquired = (Option<String>, u64, bool, u64);
 
 /// Whether a lease is held, the first moment at which something is due or -1, the clock of Redis in microseconds, and by
 /// how many milliseconds it was set back since the last renewal.

@@ -245,6 +245,15 @@ impl Store {
         format!("{}:{{queues}}", self.settings().namespace)
     }
 
+    /// The key of a set of the permits of a queue.
+    pub(super) fn permits_key(&self, kind: &str, queue: &Queue) -> String {
+        let base = self.queues_base();
+        match queue.suffix() {
+            "" => format!("{base}:{kind}"),
+            name => format!("{base}:{kind}:{name}"),
+        }
+    }
+
     /// Asks for leave to take at most `most` jobs, each held for `hold`.
     pub(crate) async fn permits(
         &self,

@@ -1,9 +1,11 @@
 //! Lists: what is in them, in which order, and what it costs to find a few jobs among many.
 
+use std::path::Path;
+
 use delayed_jobs::{NewJob, Queue, When};
 use serde_json::{Value, json};
 
-use crate::support::{Api, HOUR, MS, Scene, job, now_ms, patient};
+use crate::support::{Api, HOUR, MS, Scene, job, now_ms, patient, until};
 
 async fn ids(node: &Api, path: &str) -> Vec<Value> {
     let page = node.get(path).await;
@@ -190,4 +192,83 @@ async fn the_trace_of_its_maker_comes_with_a_job() {
     assert_eq!(node.job(&id).await["traceparent"], trace);
     let wrong = json!({ "traceparent": "00-1-2-3" });
     assert_eq!(node.ask("POST", "/v1/jobs", wrong).await.0, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_says_for_what_it_waits() {
+    let (_scene, node) = Scene::served_with(patient).await;
+    let waits = async |id: &Value, what: &str| {
+        let job = node.job(id).await;
+        let said = job["waits"].as_str().unwrap_or_default().to_owned();
+        assert!(said.contains(what), "{what}: {job}");
+    };
+    let later = make(&node, json!({ "delay": "1h" })).await;
+    waits(&later, "it is due in 59m").await;
+    let of = |queue: &str| json!({ "queue": queue });
+    let fired = async |queue: &str| {
+        let id = make(&node, of(queue)).await;
+        assert!(node.has_state(&id, "fired").await);
+        id
+    };
+    let alone = fired("sms").await;
+    waits(&alone, "no consumer has asked for the queue `sms`").await;
+    node.post("/v1/queues/sms/pause", "").await;
+    waits(&alone, "the queue `sms` is paused").await;
+    let limits = json!({ "concurrency": 1 });
+    assert_eq!(node.ask("PUT", "/v1/queues/mail", limits).await.0, 200);
+    let held = fired("mail").await;
+    assert_eq!(node.take("&queue=mail&hold=1h&consumer=me").await.len(), 1);
+    waits(&held, "me holds it for 59m").await;
+    let next = fired("mail").await;
+    waits(&next, "consumers hold 1 jobs of the queue `mail`").await;
+    let rate = json!({ "rate": { "jobs": 1, "per": "1h" } });
+    assert_eq!(node.ask("PUT", "/v1/queues/news", rate).await.0, 200);
+    fired("news").await;
+    assert_eq!(node.take("&queue=news").await.len(), 1);
+    let next = fired("news").await;
+    waits(&next, "handed out 1 jobs within 1h").await;
+    let done = node.job(&held).await;
+    node.post(
+        "/v1/deliveries/nack",
+        json!({ "receipts": [format!("{}.1p", done["id"].as_str().unwrap())], "dead": true }),
+    )
+    .await;
+    assert_eq!(node.job(&held).await["waits"], Value::Null);
+}
+
+/// Copies a folder with its folders.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_data_that_is_restored_is_noticed() {
+    let (mut scene, node) = Scene::served().await;
+    scene.create(job("before", HOUR)).await;
+    let (kept, data) = (
+        tempfile::tempdir().unwrap(),
+        scene.redis.folder().join("appendonlydir"),
+    );
+    let lost = async || node.get("/v1/overview").await["lost_ms"].clone();
+    // The file has all after a second.
+    tokio::time::sleep(1_500 * MS).await;
+    copy(&data, kept.path());
+    scene.create(job("since", HOUR)).await;
+    tokio::time::sleep(2_500 * MS).await;
+    scene.redis.restart().await.unwrap();
+    scene.shared_by(1).await;
+    assert_eq!(lost().await, Value::Null, "nothing is lost by a restart");
+    tokio::time::sleep(2_500 * MS).await;
+    scene.redis.kill().await.unwrap();
+    std::fs::remove_dir_all(&data).unwrap();
+    copy(kept.path(), &data);
+    scene.redis.restart().await.unwrap();
+    until("a node notices", async || lost().await.is_u64()).await;
 }

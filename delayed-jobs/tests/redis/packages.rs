@@ -46,10 +46,16 @@ async fn one_script_makes_packages_whose_program_serves() {
         for file in [
             "usr/lib/systemd/system/delayed-jobs.service",
             "usr/share/doc/delayed-jobs/README.md",
+            "usr/share/doc/delayed-jobs/MY-JOB-DOES-NOT-COME.md",
             "usr/share/doc/delayed-jobs/operations/alerts.yml",
             "usr/share/doc/delayed-jobs/examples/worker.py",
         ] {
             assert!(Path::new(&root).join(file).is_file(), "{package}: {file}");
+        }
+        let notices = Path::new(&root).join("usr/share/doc/delayed-jobs/THIRD-PARTY.txt");
+        let notices = std::fs::read_to_string(notices).unwrap();
+        for name in ["redis", "axum", "tokio", "ring"] {
+            assert!(notices.contains(&format!("\n{name} ")), "{package}: {name}");
         }
         let program = Path::new(&root).join("usr/bin/delayed-jobs");
         let scene = Scene::new().await;
