@@ -44,10 +44,11 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
 
     let waker = wake.try_clone()?;
-    let mut timer: EventLoopTimer<&'static str> = Settings::new().build_with_waker(move || {
-        // This fails only if the counter is full, and then the loop is about to wake up anyway.
-        drop((&waker).write(&1u64.to_ne_bytes()));
-    })?;
+    let mut timer: EventLoopTimer<&'static str> =
+        EventLoopTimer::with_waker(Settings::new(), move || {
+            // This fails only if the counter is full, and then the loop is about to wake up anyway.
+            drop((&waker).write(&1u64.to_ne_bytes()));
+        })?;
 
     timer.schedule(timer.now(), Duration::from_secs(3600), "in an hour")?;
     let remote = timer.remote();

@@ -8,7 +8,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut poll = mio::Poll::new()?;
     let mut events = mio::Events::with_capacity(128);
     let mut timer: EventLoopTimer<&str> =
-        Settings::new().build_with_mio(poll.registry(), mio::Token(0))?;
+        EventLoopTimer::with_mio(Settings::new(), poll.registry(), mio::Token(0))?;
 
     let mut now = timer.now();
     timer.schedule(now, Duration::from_millis(30), "from the loop")?;

@@ -11,7 +11,7 @@ const LOOPS: usize = 3;
 
 fn run(number: usize, remotes: &[OnceLock<Remote<usize>>], all_are_there: &Barrier) -> usize {
     let this = thread::current();
-    let built = Settings::new().build_with_waker(move || this.unpark());
+    let built = EventLoopTimer::with_waker(Settings::new(), move || this.unpark());
     let mut timer: EventLoopTimer<usize> = built.expect("the settings are in range");
     assert!(remotes[number].set(timer.remote()).is_ok());
     all_are_there.wait();

@@ -83,7 +83,8 @@ fn alone() -> Result<(), Box<dyn std::error::Error>> {
 
 /// A loop that spins needs no `poll_timeout`, and its waker does nothing.
 fn with_others() -> Result<(), Box<dyn std::error::Error>> {
-    let mut timer: EventLoopTimer<&str> = Settings::new().tick(TICK).build_with_waker(|| ())?;
+    let mut timer: EventLoopTimer<&str> =
+        EventLoopTimer::with_waker(Settings::new().tick(TICK), || ())?;
     let remote = timer.remote();
     let other = std::thread::spawn(move || {
         let delay = Duration::from_micros(200);

@@ -9,10 +9,11 @@ use tickwheel::{EventLoopTimer, Settings};
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), Token(0))?);
-    let mut idle: EventLoopTimer<u32> = Settings::new()
-        .tick(Duration::from_millis(10))
-        .build_with_mio_waker(Arc::clone(&waker))?;
-    let mut retries: EventLoopTimer<&str> = Settings::new().build_with_mio_waker(waker)?;
+    let mut idle: EventLoopTimer<u32> = EventLoopTimer::with_mio_waker(
+        Settings::new().tick(Duration::from_millis(10)),
+        Arc::clone(&waker),
+    )?;
+    let mut retries: EventLoopTimer<&str> = EventLoopTimer::with_mio_waker(Settings::new(), waker)?;
 
     let mut now = idle.now();
     idle.schedule(now, Duration::from_secs(30), 17)?;

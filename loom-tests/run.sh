@@ -20,7 +20,7 @@ target=${CARGO_TARGET_DIR:-target}
 log=$(mktemp) results=$(mktemp) expected=$(mktemp)
 trap 'rm -f "$log" "$results" "$expected"' EXIT
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
-git diff --quiet HEAD -- src loom-tests/models loom-tests/support Cargo.toml Cargo.lock 2>/dev/null || commit+=+
+git diff --quiet HEAD -- core src loom-tests/models loom-tests/support Cargo.toml Cargo.lock 2>/dev/null || commit+=+
 # Loom reads these from the environment. The first two end a search early and let it pass; the harness
 # ignores them, but nobody should believe otherwise.
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRANCHES LOOM_CHECKPOINT_FILE

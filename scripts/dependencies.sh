@@ -42,6 +42,6 @@ if grep -h '^source = ' "${locks[@]}" | grep -v '"registry+https://github.com/ru
 fi
 
 export RUSTFLAGS="-D unused-crate-dependencies" CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/unused
-cargo check -q --package tickwheel --lib
+cargo check -q --package tickwheel-core --package tickwheel --lib
 packages=$(grep -h -A 1 '^name = ' "${locks[@]}" | grep -v '^--' | paste - - | sort -u | wc -l)
 echo "$packages packages: licences allowed, all from the registry; the library uses each of its own"

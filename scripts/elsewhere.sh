@@ -207,7 +207,7 @@ on_cortex_m() {
   # The second one has no compare-and-swap.
   for target in riscv32imac-unknown-none-elf thumbv6m-none-eabi; do
     say "check for $target"
-    RUSTC_BOOTSTRAP=1 cargo check -q --locked -p tickwheel --no-default-features -Zbuild-std=core,alloc \
+    RUSTC_BOOTSTRAP=1 cargo check -q --locked -p tickwheel-core -Zbuild-std=core,alloc \
       --target "$target"
   done
   say "embassy's time driver: build for thumbv6m-none-eabi"

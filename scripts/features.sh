@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the library, and `tickwheel-util`, with no feature, each one, each two of them, and all; warnings are errors.
+# Checks the library, its core, and `tickwheel-util`, with no feature, each one, each two of them, and all; warnings are errors.
 #
 #   scripts/features.sh          all of that
 #   scripts/features.sh each     without the pairs, as CI does
@@ -34,5 +34,6 @@ check() {
   echo "$package: $combinations combinations of ${features[*]}: no warning"
 }
 
+check tickwheel-core
 check tickwheel
 check tickwheel-util

@@ -52,7 +52,7 @@ unset RUSTUP_TOOLCHAIN
 "$cargo" --version
 
 "$cargo" check --locked
-"$cargo" check --locked --package tickwheel --no-default-features
+"$cargo" check --locked --package tickwheel-core
 "$cargo" check --locked --package tickwheel-c
 # `hyper` and `quinn` need what those crates need.
 "$cargo" check --locked --package tickwheel-util --lib --features http,metrics,smol,stream,test-util,tokio

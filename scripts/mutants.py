@@ -2,7 +2,7 @@
 """Mutation testing: small changes of the library, of which a test must notice each.
 
     scripts/mutants.py                  everything; hours
-    scripts/mutants.py ROOM ...         the rooms of `src` (turn, node, ...), or one file of them (wheel/log.rs)
+    scripts/mutants.py ROOM ...         the rooms of `src` and `core/src` (turn, node, ...), or one file of them (wheel/log.rs)
 
 cargo-mutants says what is changed. Built one by one its mutants take days, so a few programs have all of them: each
 function holds a changed copy of its body for some of its mutants, and an environment variable chooses one. A test
@@ -56,16 +56,18 @@ NOT_RUN = {"tidy", "api", "features", "examples", "tracing"}
 CAUGHT, BY_LOOM, ENDLESS, UNNOTICED, SURVIVED, UNBUILT = (
     "caught", "caught by loom", "without end", "noticed by no test", "survived", "not built")
 ANY = (-1, math.inf)
+CRATES = ["--package", "tickwheel", "--package", "tickwheel-core"]
 LOOM = "--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in"
 
 SWITCH = """
 /// Which change is on, and which functions have been called.
-pub(crate) mod mutant_switch {
+#[doc(hidden)]
+pub mod mutant_switch {
     use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
     static ACTIVE: AtomicU32 = AtomicU32::new(0);
     static CALLED: [AtomicU8; %d] = [const { AtomicU8::new(0) }; %d];
     #[inline(never)]
-    pub(crate) fn at(function: usize) -> u32 {
+    pub fn at(function: usize) -> u32 {
         if CALLED[function].load(Ordering::Relaxed) == 0 {
             CALLED[function].store(1, Ordering::Relaxed);
         }
@@ -151,7 +153,7 @@ class Source:
         self.constant = set()
         self.owners = []
         hashed = hashlib.sha256(self.text.encode()).hexdigest()[:12]
-        self.log = WORK / f"{path.removeprefix('src/').replace('/', '-')}-{hashed}.tsv"
+        self.log = WORK / f"{inside(path).replace('/', '-')}-{hashed}.tsv"
 
     def results(self):
         """Returns what is known of its mutants: what was found, and the hashes of the programs of tests that they met."""
@@ -224,13 +226,18 @@ class Source:
 
 def is_in(path, rooms):
     """Returns whether a file is one of these rooms, or lies in one."""
-    inside = path.removeprefix("src/")
-    return any(inside == room or inside.startswith(room + "/") or inside == room + ".rs" for room in rooms)
+    own = inside(path)
+    return any(own == room or own.startswith(room + "/") or own == room + ".rs" for room in rooms)
+
+
+def inside(path):
+    """Returns a file's path below the sources of its crate."""
+    return path.removeprefix("core/").removeprefix("src/")
 
 
 def listed(rooms):
     """Returns the sources with their mutants, as cargo-mutants has them."""
-    command = ["cargo", "mutants", "--list", "--json", "--no-config", "--package", "tickwheel"]
+    command = ["cargo", "mutants", "--list", "--json", "--no-config", *CRATES]
     rows = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
     sources, functions, names, number = {}, {}, collections.Counter(), 0
     for row in rows:
@@ -279,10 +286,10 @@ def copy_tree():
 def write(sources, functions):
     for source in sources.values():
         (TREE / source.path).write_text(source.render())
-    root = TREE / "src/lib.rs"
-    text = root.read_text() if "src/lib.rs" in sources else (ROOT / "src/lib.rs").read_text()
     count = max(len(functions), 1)
-    root.write_text(text + SWITCH % (count, count))
+    for name, switch in ("core/src/lib.rs", SWITCH % (count, count)), ("src/lib.rs", "use tickwheel_core::mutant_switch;\n"):
+        text = (TREE if name in sources else ROOT).joinpath(name).read_text()
+        (TREE / name).write_text(text + switch)
 
 
 def drop_what_does_not_compile(sources, functions, flags=""):
@@ -291,7 +298,7 @@ def drop_what_does_not_compile(sources, functions, flags=""):
         # The library by itself as well: without `cfg(test)` other code is there. And its tests: they have constants.
         errors = []
         for part in ([] if flags else [["--lib"], programs()]) + [["--lib", "--profile", "test"]]:
-            status, said, stderr = cargo(["check", "--package", "tickwheel", *part], flags)
+            status, said, stderr = cargo(["check", *CRATES, *part], flags)
             errors += [it["message"] for it in said
                        if it.get("reason") == "compiler-message" and it["message"]["level"] == "error"]
             if status and not errors:
@@ -367,7 +374,7 @@ def programs():
 
 def build(flags=""):
     tests = [] if flags else programs()
-    status, said, stderr = cargo(["test", "--no-run", "--package", "tickwheel", "--lib", *tests], flags)
+    status, said, stderr = cargo(["test", "--no-run", *CRATES, "--lib", *tests], flags)
     if status:
         sys.exit(stderr)
     return [it["executable"] for it in said
@@ -429,7 +436,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("rooms", nargs="*", metavar="ROOM")
     wanted = parser.parse_args().rooms
-    every = [it.name.removesuffix(".rs") for it in (ROOT / "src").iterdir()]
+    every = [it.name.removesuffix(".rs") for crate in ("core/src", "src") for it in (ROOT / crate).iterdir()]
     WORK.mkdir(parents=True, exist_ok=True)
     copy_tree()
     sources, functions = listed(wanted or every)

@@ -36,6 +36,6 @@ for target in x86_64-pc-windows-gnu aarch64-apple-darwin x86_64-unknown-freebsd;
 done
 echo "== x86_64-unknown-freebsd, the load program"
 "$cargo" check -q --locked --package tickwheel-loadtest -Zbuild-std=std,panic_unwind --target x86_64-unknown-freebsd
-echo "== wasm32-unknown-unknown, without default features"
-"$cargo" check -q --locked --package tickwheel --lib --no-default-features -Zbuild-std=core,alloc \
+echo "== wasm32-unknown-unknown, the core"
+"$cargo" check -q --locked --package tickwheel-core --lib -Zbuild-std=core,alloc \
   --target wasm32-unknown-unknown

@@ -28,7 +28,7 @@ if [[ -z $since ]]; then
   exit 3
 fi
 packages=()
-if [[ $# -gt 0 ]] || ! git diff --quiet "$since" -- docs/api.txt Cargo.toml; then packages+=(--package tickwheel); fi
+if [[ $# -gt 0 ]] || ! git diff --quiet "$since" -- docs/api.txt Cargo.toml core/Cargo.toml; then packages+=(--package tickwheel-core --package tickwheel); fi
 if [[ $# -gt 0 ]] || ! git diff --quiet "$since" -- util/src util/Cargo.toml; then packages+=(--package tickwheel-util); fi
 if [[ ${#packages[@]} -eq 0 ]]; then
   echo "no interface has changed since $since"

@@ -88,14 +88,13 @@
 //!
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
-//! | `threads` (default) | [`Timer`], [`EventLoopTimer`], [`BootClock`], [`Settings::clock`] | `std`, crossbeam, core_affinity, libc |
-//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | `threads` |
-//! | `mio` | [`EventLoopTimer`]s whose remotes wake a loop through its `mio::Poll` | `threads`, mio |
-//! | `tracing` | events with fields in place of log records | `std`, tracing |
-//! | `std` | [`MonotonicClock`], [`ManualClock`] | the standard library, log |
+//! | `futures` (default) | [`sleep`], [`timeout`], [`interval`] | nothing more |
+//! | `mio` | [`EventLoopTimer`]s whose remotes wake a loop through its `mio::Poll` | mio |
+//! | `tracing` | events with fields in place of log records | tracing |
 //!
 //! Features whose names begin with `__` are for this repository's own crates and tests; no version promises anything about
-//! them. With `default-features = false` the crate is `no_std` and contains [`LocalTimer`]; it needs an allocator.
+//! them. [`LocalTimer`] and what it needs are a crate of their own, [`tickwheel-core`][core], which needs an allocator and
+//! no operating system.
 //!
 //! # Further reading
 //!
@@ -105,6 +104,7 @@
 //! [`docs/PERFORMANCE.md`][figures] the figures.
 //!
 //! [util]: https://docs.rs/tickwheel-util
+//! [core]: https://docs.rs/tickwheel-core
 //! [libraries]: https://github.com/tickwheel/tickwheel/blob/main/docs/LIBRARIES.md
 //! [guide]: https://github.com/tickwheel/tickwheel/blob/main/docs/GUIDE.md
 //! [embedding]: https://github.com/tickwheel/tickwheel/blob/main/docs/EMBEDDING.md
@@ -114,51 +114,23 @@
 //! [design]: https://github.com/tickwheel/tickwheel/blob/main/docs/DESIGN.md
 //! [figures]: https://github.com/tickwheel/tickwheel/blob/main/docs/PERFORMANCE.md
 
-#![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-extern crate alloc;
-
+// The part that one thread needs, a crate of its own: its rooms under the names that they have there.
 #[macro_use]
-mod texts;
+extern crate tickwheel_core;
+use tickwheel_core::{contain, local, loop_timer, settings, time, types, wheel};
 
-#[cfg(feature = "std")]
-mod contain;
-
-// The part that one thread needs; without features nothing else is compiled. rustdoc shows the methods of a type in the
-// order of these modules.
-mod settings;
-
-mod local;
-mod loop_timer;
 mod state;
 mod sync;
-mod time;
-mod types;
-#[cfg_attr(
-    not(feature = "__internal"),
-    allow(
-        dead_code,
-        unreachable_pub,
-        unused_imports,
-        reason = "public for this repository's own tests and fuzz targets"
-    )
-)]
-mod wheel;
 
 // What shares timers between threads.
-#[cfg(feature = "threads")]
 mod inbox;
-#[cfg(feature = "threads")]
 mod node;
-#[cfg(feature = "threads")]
 mod park;
-#[cfg(feature = "threads")]
 mod shard;
 
-#[cfg(feature = "threads")]
 mod engine;
-#[cfg(feature = "threads")]
 mod event_loop;
 #[cfg(feature = "futures")]
 mod futures;
@@ -167,7 +139,7 @@ mod futures;
 #[path = "../loom-tests/models/mod.rs"]
 mod models;
 
-#[cfg(all(test, feature = "threads", target_os = "linux", not(tickwheel_loom)))]
+#[cfg(all(test, target_os = "linux", not(tickwheel_loom)))]
 #[allow(
     dead_code,
     reason = "shared with other programs, each of which uses a part"
@@ -175,41 +147,29 @@ mod models;
 #[path = "../tests/support/system.rs"]
 mod system;
 
-#[cfg(feature = "threads")]
 pub use engine::{
     Builder, Drive, DrivenShard, EngineState, Executor, IdleStrategy, PanicReport, Pinning,
     Shutdown, SlowHandler, Stats, Timer, TimerGuard, TimerHandle, TimerState, TimerTask, WeakTimer,
     WorkerFailure, executor_fn, global, unpin_current_thread,
 };
-#[cfg(feature = "threads")]
 pub use event_loop::{EventLoopTimer, Remote, RemoteKey};
 #[cfg(feature = "futures")]
 pub use futures::{
     Elapsed, Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep,
     sleep_until, timeout, timeout_at,
 };
-pub use local::LocalTimer;
-pub use loop_timer::Expirations;
-pub use settings::Settings;
-#[cfg(feature = "threads")]
 pub use shard::{DurationHistogram, PinState, ShardStats};
-#[cfg(feature = "threads")]
-pub use time::BootClock;
-pub use time::{Clock, MissedTicks, Period, Time, When};
-#[cfg(feature = "std")]
-pub use time::{ManualClock, MonotonicClock};
-#[cfg(feature = "std")]
-pub use types::SystemError;
-pub use types::{
-    Budget, BuildError, Cancel, Expired, Key, Polled, RawKey, Recurring, Reschedule, ScheduleError,
-    ScheduleErrorKind, StartError, StopError, TurnError, Unfired,
+#[doc(inline)]
+pub use tickwheel_core::{
+    BootClock, Budget, BuildError, Cancel, Clock, Expirations, Expired, Key, LocalTimer,
+    ManualClock, MissedTicks, MonotonicClock, Period, Polled, RawKey, Recurring, Reschedule,
+    ScheduleError, ScheduleErrorKind, Settings, StartError, StopError, SystemError, Time,
+    TurnError, Unfired, When,
 };
 
-/// Holds what this repository's own crates and tests use, behind a feature that promises nothing.
 #[cfg(feature = "__internal")]
 #[doc(hidden)]
 pub mod __internal {
-    #[cfg(feature = "threads")]
     pub use crate::engine::{set_home, wake_by, without_membarrier};
     pub use crate::wheel::{BURST, DeadMask, Entry, Rings, Sweep};
     #[cfg(feature = "__test-clock")]
@@ -275,5 +235,5 @@ mod pages {}
 /// let borrowed = &local;
 /// timer.run_after(std::time::Duration::ZERO, move || println!("{borrowed}")).unwrap();
 /// ```
-#[cfg(all(doctest, feature = "threads"))]
+#[cfg(doctest)]
 mod must_not_compile {}

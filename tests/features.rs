@@ -1,28 +1,21 @@
-//! What is left without the default features: it builds, without the operating system's crates.
+//! What the core needs, and what the features add: the timers of one thread build without an operating system.
 
 use std::process::{Command, Output};
 
-/// Runs cargo on the library alone.
-fn cargo(arguments: &[&str]) -> Output {
+/// Runs cargo on one of the library's crates, without default features.
+fn cargo(package: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(arguments)
-        .args(["-p", "tickwheel", "--no-default-features"])
+        .args(["-p", package, "--no-default-features"])
         .output()
         .expect("cargo runs these tests, so it is there")
 }
 
-/// The library's dependencies, one name a line.
-fn dependencies(features: &str) -> String {
-    let tree = cargo(&[
-        "tree",
-        "-e",
-        "normal",
-        "--prefix",
-        "none",
-        "--features",
-        features,
-    ]);
+/// A crate's dependencies, one name a line.
+fn dependencies(package: &str, features: &str) -> String {
+    let tree = ["tree", "-e", "normal", "--prefix", "none", "--features"];
+    let tree = cargo(package, &[&tree[..], &[features]].concat());
     assert!(
         tree.status.success(),
         "{}",
@@ -32,21 +25,27 @@ fn dependencies(features: &str) -> String {
 }
 
 #[test]
-fn the_local_timers_build_without_the_rest() {
+fn the_core_builds_with_and_without_its_features() {
     for features in ["", "std", "tracing"] {
-        let checked = cargo(&["check", "--lib", "--features", features]);
+        let checked = cargo(
+            "tickwheel-core",
+            &["check", "--lib", "--features", features],
+        );
         let told = String::from_utf8_lossy(&checked.stderr);
         assert!(checked.status.success(), "{features:?}: {told}");
     }
 }
 
 #[test]
-fn the_local_timers_need_no_crate_of_the_operating_system() {
+fn the_core_needs_no_crate_of_threads() {
     let named = |tree: &str, name: &str| tree.lines().any(|line| line.starts_with(name));
-    for features in ["", "std"] {
-        let tree = dependencies(features);
-        assert!(named(&tree, "tickwheel "), "this is not the tree: {tree}");
-        for name in ["crossbeam", "mio ", "core_affinity ", "libc ", "loom "] {
+    for features in ["", "std", "tracing"] {
+        let tree = dependencies("tickwheel-core", features);
+        assert!(
+            named(&tree, "tickwheel-core "),
+            "this is not the tree: {tree}"
+        );
+        for name in ["crossbeam", "mio ", "core_affinity ", "loom "] {
             assert!(
                 !named(&tree, name),
                 "{name} is needed for {features:?}: {tree}"
@@ -54,13 +53,13 @@ fn the_local_timers_need_no_crate_of_the_operating_system() {
         }
     }
     assert_eq!(
-        dependencies("").lines().count(),
+        dependencies("tickwheel-core", "").lines().count(),
         1,
         "without features there is no dependency at all"
     );
-    // With the others the same look finds them.
-    assert!(named(&dependencies("threads"), "core_affinity "));
+    // In the library the same look finds them.
+    assert!(named(&dependencies("tickwheel", ""), "core_affinity "));
     // An engine parks by itself.
-    assert!(!named(&dependencies("threads,futures"), "mio "));
-    assert!(named(&dependencies("mio"), "mio "));
+    assert!(!named(&dependencies("tickwheel", "futures"), "mio "));
+    assert!(named(&dependencies("tickwheel", "mio"), "mio "));
 }

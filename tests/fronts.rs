@@ -43,11 +43,7 @@ fn by_hand(tick: Duration, clock: impl Clock) -> Builder {
 }
 
 fn event_loop(tick: Duration, clock: impl Clock) -> EventLoopTimer<u64> {
-    Settings::new()
-        .tick(tick)
-        .clock(clock)
-        .build_with_waker(|| ())
-        .unwrap()
+    EventLoopTimer::with_waker(Settings::new().tick(tick).clock(clock), || ()).unwrap()
 }
 
 /// A clock that stands at `NOW`.
@@ -200,7 +196,7 @@ fn an_instant_is_exact_on_the_machines_clock() {
     let near = |told: Time| told >= exact && told < exact + MS;
     let (timer, _) = recording(one_shard().drive(Drive::Manual));
     assert!(near(timer.schedule_handle(instant, 1).unwrap().deadline()));
-    let mut timer = Settings::new().build_with_waker(|| ()).unwrap();
+    let mut timer = EventLoopTimer::with_waker(Settings::new(), || ()).unwrap();
     timer.schedule(clock.now(), instant, 1u64).unwrap();
     timer.remote().schedule(instant, 2u64).unwrap();
     assert!(timer.close().iter().all(|unfired| near(unfired.deadline)));

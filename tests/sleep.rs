@@ -55,7 +55,7 @@ fn with_a_slack_timers_share_a_wake_up_and_none_is_early_or_later_than_that() {
         (HOUR, 1),
     ] {
         let builder = Settings::new().clock(ManualClock::new()).slack(slack);
-        let mut event_loop = builder.build_with_waker(|| ()).unwrap();
+        let mut event_loop = EventLoopTimer::with_waker(builder, || ()).unwrap();
         let mut local = Settings::new().slack(slack).build_local().unwrap();
         for delay in timers {
             event_loop.schedule(Time::ZERO, MS + delay, delay).unwrap();
@@ -101,13 +101,13 @@ fn a_slack_ends_at_a_tick_and_delays_nothing_that_is_due() {
 fn a_remote_wakes_a_loop_with_slack_for_an_earlier_deadline_only() {
     let wakes = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&wakes);
-    let mut timer: EventLoopTimer<u64> = Settings::new()
-        .clock(ManualClock::new())
-        .slack(50 * MS)
-        .build_with_waker(move || {
+    let mut timer: EventLoopTimer<u64> = EventLoopTimer::with_waker(
+        Settings::new().clock(ManualClock::new()).slack(50 * MS),
+        move || {
             counted.fetch_add(1, Ordering::Relaxed);
-        })
-        .unwrap();
+        },
+    )
+    .unwrap();
     let remote = timer.remote();
     timer.schedule(Time::ZERO, 100 * MS, 1).unwrap();
     assert_eq!(timer.poll_timeout(Time::ZERO), Some(150 * MS));
@@ -183,7 +183,7 @@ fn a_worker_notices_time_that_has_passed_in_its_sleep() {
     let lateness = is_done.recv_timeout(secs(60)).unwrap();
     assert!(lateness >= HOUR - secs(60), "{lateness:?}");
     let builder = Settings::new().clock(slept.clone());
-    let mut timer: EventLoopTimer<()> = builder.build_with_waker(|| ()).unwrap();
+    let mut timer: EventLoopTimer<()> = EventLoopTimer::with_waker(builder, || ()).unwrap();
     assert_eq!(
         timer.poll_timeout(timer.now()),
         None,
@@ -205,7 +205,7 @@ fn the_boot_clock_drives_an_engine() {
     assert!(is_done.recv().unwrap() - begun >= 5 * MS);
     // Sleeps count no suspended time, so none is longer than a second.
     let builder = Settings::new().clock(BootClock::new());
-    let mut timer: EventLoopTimer<()> = builder.build_with_waker(|| ()).unwrap();
+    let mut timer: EventLoopTimer<()> = EventLoopTimer::with_waker(builder, || ()).unwrap();
     timer.schedule(timer.now(), HOUR, ()).unwrap();
     assert_eq!(timer.poll_timeout(timer.now()), Some(secs(1)));
     let counts = cfg!(any(target_os = "linux", windows));

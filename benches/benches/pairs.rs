@@ -3,7 +3,7 @@
 use criterion::Criterion;
 use std::hint::black_box;
 use std::time::Duration;
-use tickwheel::{Builder, Drive, Expired, LocalTimer, ManualClock, Settings, Time};
+use tickwheel::{Builder, Drive, EventLoopTimer, Expired, LocalTimer, ManualClock, Settings, Time};
 
 const DELAY: Duration = Duration::from_secs(20);
 /// Timers that are pending meanwhile.
@@ -21,9 +21,8 @@ fn main() {
         .build_with(|_: Expired<u64>| ())
         .expect("the settings are valid");
     let mut local = LocalTimer::new(Duration::from_millis(1)).expect("the tick is valid");
-    let mut looped = Settings::new()
-        .build_with_waker(|| ())
-        .expect("the settings are valid");
+    let mut looped =
+        EventLoopTimer::with_waker(Settings::new(), || ()).expect("the settings are valid");
     let schedule = || timer.schedule(DELAY, 17).expect("there is room");
     for _ in 0..RESIDENTS {
         schedule();

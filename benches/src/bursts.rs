@@ -12,7 +12,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Expired, MonotonicClock, Settings, Time};
+use tickwheel::{Builder, EventLoopTimer, Expired, MonotonicClock, Settings, Time};
 
 const TIMERS: u64 = 1_000_000;
 const BURSTS: u32 = 8;
@@ -130,7 +130,7 @@ fn fires(kind: &str, mut schedule: impl FnMut(Time, Duration, u64), poll: impl F
 fn main() {
     engine(false);
     engine(true);
-    let timer = Settings::new().build_with_waker::<u64>(|| ());
+    let timer = EventLoopTimer::<u64>::with_waker(Settings::new(), || ());
     let timer = RefCell::new(timer.expect("the settings are fine"));
     fires(
         "loop, fires",

@@ -285,9 +285,7 @@ fn pairs<N, E: Debug, C>(
 }
 
 fn a_loop() -> Result<EventLoopTimer<u64>, BuildError> {
-    Settings::new()
-        .clock(ManualClock::new())
-        .build_with_waker(|| ())
+    EventLoopTimer::with_waker(Settings::new().clock(ManualClock::new()), || ())
 }
 
 /// Polls so often while nothing is due; `schedule` makes one of a thousand residents, `poll` fires what is due and

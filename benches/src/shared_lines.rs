@@ -61,9 +61,8 @@ const WAYS: [(&str, fn()); 6] = [
     // Remotes of an event loop's timer.
     ("remote", || {
         let settings = Settings::new().clock(ManualClock::new());
-        let owner: EventLoopTimer<u64> = settings
-            .build_with_waker(|| ())
-            .expect("the settings are valid");
+        let owner: EventLoopTimer<u64> =
+            EventLoopTimer::with_waker(settings, || ()).expect("the settings are valid");
         let remote = owner.remote();
         in_turn(|turn| {
             turn.pairs(

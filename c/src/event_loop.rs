@@ -173,7 +173,7 @@ pub unsafe extern "C" fn tw_loop_new_with_remotes(
     guard(|| unsafe {
         let made = NonNull::new(made).ok_or(tw_error::Null)?;
         let settings = tw_options::read(options)?.settings();
-        let timers = Box::new(settings.build_with_waker(move || {
+        let timers = Box::new(EventLoopTimer::with_waker(settings, move || {
             wake.inspect(|wake| wake(ctx.get()));
         })?);
         let timers = Timers::WithRemotes(Box::into_raw(timers));

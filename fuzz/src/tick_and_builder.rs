@@ -10,7 +10,7 @@ use settings::{MAX_TICK, Settings, judge};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tickwheel::{Clock, ManualClock, Time, Timer, When};
+use tickwheel::{EventLoopTimer, Clock, ManualClock, Time, Timer, When};
 
 /// What the fuzzer chooses.
 #[derive(Arbitrary, Debug)]
@@ -51,7 +51,7 @@ pub fn check(case: &Case) {
     let engine = judge(settings, built, &settings.engine_faults());
     let shared = settings.shared().clock(clock.clone());
     let local = judge(settings, shared.clone().build_local(), &settings.faults());
-    let event_loop = judge(settings, shared.build_with_waker(|| ()), &settings.faults());
+    let event_loop = judge(settings, EventLoopTimer::with_waker(shared, || ()), &settings.faults());
     for delay in delays.iter().take(8) {
         if let Some(timer) = &engine {
             schedule(timer, &clock, &fired, *delay);

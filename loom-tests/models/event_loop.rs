@@ -23,9 +23,10 @@ where
     explore_as(name_of(&scenario), BOUND, move || {
         let bell = Bell::default();
         let rung = bell.clone();
-        let timer = Settings::new()
-            .clock(ManualClock::starting_at(Time::ZERO))
-            .build_with_waker(move || rung.ring());
+        let timer = EventLoopTimer::with_waker(
+            Settings::new().clock(ManualClock::starting_at(Time::ZERO)),
+            move || rung.ring(),
+        );
         let timer = timer.unwrap();
         let mut it = Loop { timer, bell };
         assert_eq!(it.poll(), 0);

@@ -13,33 +13,33 @@ use crate::types::BuildError;
 use std::io;
 use std::sync::Arc;
 
-impl Settings {
-    /// Builds an [`EventLoopTimer`] whose remotes wake the loop through its own poll (feature `mio`): an event with `token` arrives
+impl<T: Send + 'static> EventLoopTimer<T> {
+    /// Builds a timer whose remotes wake the loop through its own poll (feature `mio`): an event with `token` arrives
     /// then, and needs no handling beyond the poll of the timer that every round of the loop makes anyway.
     ///
     /// # Errors
     ///
     /// If a setting is out of range, or `mio` cannot register a waker: a poll takes one waker in its life. If it has
-    /// one, give it to [`build_with_mio_waker`](Self::build_with_mio_waker).
+    /// one, give it to [`with_mio_waker`](Self::with_mio_waker).
     #[cfg(feature = "mio")]
-    pub fn build_with_mio<T: Send + 'static>(
-        self,
+    pub fn with_mio(
+        settings: Settings,
         registry: &mio::Registry,
         token: mio::Token,
-    ) -> Result<EventLoopTimer<T>, BuildError> {
+    ) -> Result<Self, BuildError> {
         // Checked first: a poll that has given its one waker away has no other for the corrected call.
-        self.check()?;
+        settings.check()?;
         // With debug assertions `mio` panics on a poll that has, or had, a waker.
         let made = contain::call(|| mio::Waker::new(registry, token));
         match made.unwrap_or_else(|message| Err(io::Error::other(message))) {
-            Ok(waker) => self.build_with_mio_waker(Arc::new(waker)),
+            Ok(waker) => Self::with_mio_waker(settings, Arc::new(waker)),
             Err(error) => Err(BuildError::Waker {
                 source: error.into(),
             }),
         }
     }
 
-    /// Like [`build_with_mio`](Self::build_with_mio), through a waker that the poll has already.
+    /// Like [`with_mio`](Self::with_mio), through a waker that the poll has already.
     ///
     /// The timer keeps the waker as long as it lives; its remotes do not.
     ///
@@ -51,7 +51,7 @@ impl Settings {
     /// let poll = mio::Poll::new()?;
     /// let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0))?);
     /// let timer: EventLoopTimer<u64> =
-    ///     Settings::new().build_with_mio_waker(Arc::clone(&waker))?;
+    ///     EventLoopTimer::with_mio_waker(Settings::new(), Arc::clone(&waker))?;
     /// waker.wake()?; // the loop has reasons of its own to be woken
     /// # drop(timer);
     /// # Ok(()) }
@@ -61,20 +61,20 @@ impl Settings {
     ///
     /// If a setting is out of range.
     #[cfg(feature = "mio")]
-    pub fn build_with_mio_waker<T: Send + 'static>(
-        self,
-        waker: Arc<mio::Waker>,
-    ) -> Result<EventLoopTimer<T>, BuildError> {
+    pub fn with_mio_waker(settings: Settings, waker: Arc<mio::Waker>) -> Result<Self, BuildError> {
         let text = "an event loop could not be woken for its timers";
-        self.build_loop(Arc::new(move || {
-            let woken = waker.wake();
-            woken
-                .inspect_err(|error| contain::error(format_args!("{text}: {error}")))
-                .is_ok()
-        }))
+        Self::build_loop(
+            settings,
+            Arc::new(move || {
+                let woken = waker.wake();
+                woken
+                    .inspect_err(|error| contain::error(format_args!("{text}: {error}")))
+                    .is_ok()
+            }),
+        )
     }
 
-    /// Builds an [`EventLoopTimer`] whose remotes call `wake` when the loop has to look at its timers earlier than it
+    /// Builds a timer whose remotes call `wake` when the loop has to look at its timers earlier than it
     /// planned.
     ///
     /// The timer keeps `wake` as long as it lives; its remotes do not.
@@ -88,23 +88,26 @@ impl Settings {
     /// # Errors
     ///
     /// If a setting is out of range.
-    pub fn build_with_waker<T: Send + 'static>(
-        self,
+    pub fn with_waker(
+        settings: Settings,
         wake: impl Fn() + Send + Sync + 'static,
-    ) -> Result<EventLoopTimer<T>, BuildError> {
+    ) -> Result<Self, BuildError> {
         let wake = Contained::new("a waker", wake);
         // On the way of a producer whose timer is accepted already: a panic must not take its key away.
         let what = "an event loop's waker";
-        self.build_loop(Arc::new(move || {
-            wake.get()
-                .and_then(|wake| contain::catch_and_log(what, wake))
-                .is_some()
-        }))
+        Self::build_loop(
+            settings,
+            Arc::new(move || {
+                wake.get()
+                    .and_then(|wake| contain::catch_and_log(what, wake))
+                    .is_some()
+            }),
+        )
     }
 
-    fn build_loop<T: Send + 'static>(self, waker: Waker) -> Result<EventLoopTimer<T>, BuildError> {
-        let rate = self.check()?;
-        let limit = self.max_pending.map(|max| Arc::new(Limit::new(max)));
+    fn build_loop(settings: Settings, waker: Waker) -> Result<Self, BuildError> {
+        let rate = settings.check()?;
+        let limit = settings.max_pending.map(|max| Arc::new(Limit::new(max)));
         // The remotes do not keep the waker: a loop that is gone takes it with it, and needs none.
         let weak = Arc::downgrade(&waker);
         let wake_owner = move || weak.upgrade().is_none_or(|waker| waker());
@@ -117,8 +120,8 @@ impl Settings {
             Box::new(wake_owner),
             &rate,
         );
-        let capacity = self.capacity;
-        let mut timer = EventLoopTimer::new(shard, rate, self, waker);
+        let capacity = settings.capacity;
+        let mut timer = Self::new(shard, rate, settings, waker);
         timer.reserve(capacity);
         Ok(timer)
     }

@@ -61,7 +61,7 @@ impl<T> Records for OwnTimers<T> {
     }
 
     fn pending(&self) -> u64 {
-        self.table.pending() as u64
+        self.table.pending()
     }
 }
 

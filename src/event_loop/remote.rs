@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// use tickwheel::{EventLoopTimer, MissedTicks, Period, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-/// let mut timer: EventLoopTimer<u64> = Settings::new().build_with_waker(|| ())?;
+/// let mut timer: EventLoopTimer<u64> = EventLoopTimer::with_waker(Settings::new(), || ())?;
 /// let remote = timer.remote();
 /// let minute = Duration::from_secs(60);
 /// let other = std::thread::spawn(move || {
@@ -196,7 +196,8 @@ impl Remote<TimerTask> {
     /// use tickwheel::{EventLoopTimer, TimerTask, Settings};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut timer: EventLoopTimer<TimerTask> = Settings::new().build_with_waker(|| ())?;
+    /// let mut timer: EventLoopTimer<TimerTask> =
+    ///     EventLoopTimer::with_waker(Settings::new(), || ())?;
     /// let remote = timer.remote();
     /// std::thread::scope(|scope| {
     ///     scope.spawn(|| remote.run_after(Duration::ZERO, || println!("in the loop's thread")));

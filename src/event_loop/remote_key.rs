@@ -17,7 +17,7 @@ use std::hash::{Hash, Hasher};
 /// use tickwheel::{EventLoopTimer, Key, RemoteKey, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut timer: EventLoopTimer<u64> = Settings::new().build_with_waker(|| ())?;
+/// let mut timer: EventLoopTimer<u64> = EventLoopTimer::with_waker(Settings::new(), || ())?;
 /// let (remote, minute) = (timer.remote(), Duration::from_secs(60));
 /// let theirs: RemoteKey<u64> = remote.schedule(minute, 17)?;
 /// let own: Key<u64> = timer.schedule(timer.now(), minute, 18)?;
@@ -32,7 +32,7 @@ use std::hash::{Hash, Hasher};
 /// ```compile_fail,E0308
 /// # use std::time::Duration;
 /// # use tickwheel::{EventLoopTimer, Settings};
-/// # let mut timer: EventLoopTimer<u64> = Settings::new().build_with_waker(|| ()).unwrap();
+/// # let mut timer: EventLoopTimer<u64> = EventLoopTimer::with_waker(Settings::new(), || ()).unwrap();
 /// let own = timer.schedule(timer.now(), Duration::from_secs(60), 18).unwrap();
 /// timer.remote().cancel(own);
 /// ```

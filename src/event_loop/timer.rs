@@ -33,7 +33,7 @@ use std::time::Duration;
 /// let mut poll = Poll::new()?;
 /// let mut events = Events::with_capacity(128);
 /// let mut timer: EventLoopTimer<u64> =
-///     Settings::new().build_with_mio(poll.registry(), TIMERS)?;
+///     EventLoopTimer::with_mio(Settings::new(), poll.registry(), TIMERS)?;
 ///
 /// timer.schedule(timer.now(), Duration::from_millis(2), 17u64)?;
 /// let mut fired = 0;
@@ -59,7 +59,7 @@ use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
-/// let mut timer = Settings::new().clock(clock.clone()).build_with_waker(|| ())?;
+/// let mut timer = EventLoopTimer::with_waker(Settings::new().clock(clock.clone()), || ())?;
 /// timer.set_budget(Budget::new().fire(256));
 /// let now = timer.now();
 /// let idle = timer.schedule(now, second, "idle")?;
@@ -486,7 +486,8 @@ impl EventLoopTimer<TimerTask> {
     /// use tickwheel::{EventLoopTimer, TimerTask, Settings};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut timer: EventLoopTimer<TimerTask> = Settings::new().build_with_waker(|| ())?;
+    /// let mut timer: EventLoopTimer<TimerTask> =
+    ///     EventLoopTimer::with_waker(Settings::new(), || ())?;
     /// let now = timer.now();
     /// timer.run_after(now, Duration::ZERO, || println!("in this loop"))?;
     /// assert_eq!(timer.poll(now, |expired| expired.payload.run()).fired, 1);
@@ -515,7 +516,7 @@ impl EventLoopTimer<TimerTask> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
     /// let mut timer: EventLoopTimer<TimerTask> =
-    ///     Settings::new().clock(clock.clone()).build_with_waker(|| ())?;
+    ///     EventLoopTimer::with_waker(Settings::new().clock(clock.clone()), || ())?;
     /// let beat = timer.repeat(clock.now(), Duration::ZERO, second, || println!("beat"))?;
     /// for _ in 0..3 {
     ///     assert_eq!(timer.poll(clock.now(), |expired| expired.payload.run()).fired, 1);
@@ -601,7 +602,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
 
     fn finish(&mut self) -> Polled {
         let Turn { fired, more, .. } = self.shard.finish_turn(&self.budget);
-        Polled { fired, more }
+        Polled::new(fired, more)
     }
 }
 

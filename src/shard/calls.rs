@@ -28,13 +28,7 @@ impl<T, O: Own> Owner<T, O> {
         let late_ns = now.as_nanos().saturating_sub(deadline.as_nanos());
         self.handle.counters.lateness.record(late_ns);
         let lateness = Duration::from_nanos(late_ns);
-        Expired {
-            payload,
-            key,
-            deadline,
-            lateness,
-            shard: key.shard(),
-        }
+        Expired::new(payload, key, deadline, lateness)
     }
 
     /// Confirms, directly before the handler is called, a periodic timer that fired; `None` if another thread has

@@ -176,7 +176,7 @@ impl<T, O: Own> Owner<T, O> {
             shard: self.handle.of_owner(),
             own: &mut self.own,
         };
-        let Polled { fired, more } =
+        let Polled { fired, more, .. } =
             self.wheel
                 .end_turn(&timers, turn_requested, sweep.max(budget.sweep));
         let is_busy = self.draining || more;

@@ -1,21 +1,11 @@
-//! The state word of a node, one for both node tables.
-//!
-//! | room | what is inside |
-//! |---|---|
-//! | `seed` | random numbers, which keep the keys of different tables apart |
-//! | `pure` | [`State`]: what a word says and what it becomes, without memory or threads |
-//! | `word` | [`StateWord`]: the same for threads, each step one compare-and-swap |
+//! The state word of a node, one for both node tables: what it says is [`State`]'s, of the core; here are the steps that
+//! threads take on it.
 //!
 //! The shared table goes through [`StateWord`], the single-threaded one uses [`State`] as it is.
 
-mod pure;
-mod seed;
-#[cfg(feature = "threads")]
 mod word;
 
-#[cfg(feature = "threads")]
-pub(crate) use pure::{CLAIMED, MOVED, MOVERS, READING_PAYLOAD};
-pub(crate) use pure::{Phase, State};
-pub(crate) use seed::generation_seed;
-#[cfg(feature = "threads")]
+pub(crate) use tickwheel_core::state::{
+    CLAIMED, MOVED, MOVERS, Phase, READING_PAYLOAD, State, generation_seed,
+};
 pub(crate) use word::{Confirmed, Ending, Finished, Moved, StateWord};

@@ -3,10 +3,10 @@
 //! Callable from any thread, except `arm` (the thread that took the node from a magazine) and what says that it is
 //! the owner's.
 
-use super::pure::{
+use crate::sync::atomic::{AtomicU64, Ordering};
+use tickwheel_core::state::{
     AT_A_CALL, CLAIMED, HANDLE, HOLDS, MOVED, MOVER, PULLED, Phase, READING_PAYLOAD, State,
 };
-use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The answer to an attempt to end a timer: the state that it ended in, to tell what it carries.
 #[must_use = "the winner owns the payload and may have to release or recycle the node"]

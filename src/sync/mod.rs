@@ -7,15 +7,10 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `boxed` | a box that the allocator may refuse |
 //! | `cell` | an `UnsafeCell` whose accesses loom can check |
 //! | `epoch` | memory reclamation |
-//! | `exclusive` | a value that only its owner reaches |
 //! | `fence` | a pair of fences of which one side is nearly free |
 //! | `forks` | a count of forks |
-//! | `pages` | memory that the system can take back for a while |
-//! | `piece` | memory past the allocator |
-//! | `prefetch` | a hint to the processor |
 //! | `segments` | tables whose slots never move |
 //! | `signals` | which signals a thread takes |
 //! | `slot` | small dense numbers for threads, which serve again after their end |
@@ -23,40 +18,28 @@
 //! | `thread` | threads: their start, and numbers that are never used twice |
 //! | `way` | what a thread remembers of the shard that its timers go to |
 
-pub(crate) mod boxed;
-#[cfg(feature = "threads")]
+pub(crate) use tickwheel_core::sync::{bounded, boxed, pages, piece, prefetch};
+
 pub(crate) mod cell;
-#[cfg(feature = "threads")]
 pub(crate) mod epoch;
-pub(crate) mod exclusive;
 #[cfg(tickwheel_loom)]
 #[path = "../../loom-tests/support/mod.rs"]
 #[cfg_attr(not(test), allow(dead_code, reason = "asked for by models"))]
 pub(crate) mod explored;
-#[cfg(feature = "threads")]
 pub(crate) mod fence;
-#[cfg(feature = "threads")]
 pub(crate) mod forks;
-#[cfg(feature = "threads")]
-pub(crate) mod pages;
-pub(crate) mod piece;
-pub(crate) mod prefetch;
-#[cfg(feature = "threads")]
 pub(crate) mod segments;
-#[cfg(all(feature = "threads", unix, not(tickwheel_loom)))]
+#[cfg(all(unix, not(tickwheel_loom)))]
 mod signals;
-#[cfg(all(feature = "threads", not(tickwheel_loom)))]
+#[cfg(not(tickwheel_loom))]
 pub(crate) mod slot;
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 pub(crate) mod system;
-#[cfg(feature = "threads")]
 pub(crate) mod thread;
-#[cfg(feature = "threads")]
 pub(crate) mod way;
 
-#[cfg(all(feature = "std", not(tickwheel_loom)))]
+#[cfg(not(tickwheel_loom))]
 pub(crate) mod atomic {
-    #[cfg(feature = "threads")]
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
     pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
 }
@@ -72,7 +55,6 @@ pub(crate) mod atomic {
 }
 
 /// The lock of what is rare.
-#[cfg(feature = "threads")]
 pub(crate) mod lock {
     #[cfg(tickwheel_loom)]
     pub(crate) use super::explored::rw_lock::RwLock;
@@ -86,17 +68,8 @@ pub(crate) mod lock {
 /// execution, and it knows no futex and no timed park. Without threads the library needs no 64-bit atomics, which small
 /// processors lack.
 pub(crate) mod process {
-    #[cfg(feature = "threads")]
     pub(crate) use core::sync::atomic::AtomicU64;
-    #[cfg(all(
-        feature = "threads",
-        any(not(target_os = "linux"), all(test, not(tickwheel_loom)))
-    ))]
+    #[cfg(any(not(target_os = "linux"), all(test, not(tickwheel_loom))))]
     pub(crate) use core::sync::atomic::{AtomicBool, fence};
     pub(crate) use core::sync::atomic::{AtomicUsize, Ordering};
-}
-
-/// Returns a size in production, and the one that models explore: small, so that they cross its border.
-pub(crate) const fn bounded<T: Copy>(real: T, explored: T) -> T {
-    if cfg!(tickwheel_loom) { explored } else { real }
 }

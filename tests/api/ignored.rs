@@ -6,7 +6,7 @@
 #![deny(unused_must_use)]
 
 use super::support::setup::{HOUR, ms, one_shard};
-use tickwheel::{Expired, LocalTimer, ManualClock, Settings, Time};
+use tickwheel::{EventLoopTimer, Expired, LocalTimer, ManualClock, Settings, Time};
 
 #[test]
 fn effects_need_no_look_at_their_answers() {
@@ -26,7 +26,7 @@ fn effects_need_no_look_at_their_answers() {
 #[test]
 fn loops_need_no_look_at_their_answers() {
     let now = Time::ZERO;
-    let mut timer = Settings::new().build_with_waker::<u64>(|| ()).unwrap();
+    let mut timer = EventLoopTimer::<u64>::with_waker(Settings::new(), || ()).unwrap();
     let remote = timer.remote();
     let own = timer.schedule(now, HOUR, 1).unwrap();
     let theirs = remote.schedule(HOUR, 2).unwrap();

@@ -190,7 +190,7 @@ fn fronts() -> impl Iterator<Item = (Arc<Script>, Box<dyn Front>)> {
             }
             2 | 3 => {
                 let builder = Settings::new().clock(script.clock.clone()).max_pending(1);
-                let timer = builder.build_with_waker(|| ()).unwrap();
+                let timer = EventLoopTimer::with_waker(builder, || ()).unwrap();
                 let (remote, script) = (timer.remote(), Arc::clone(&script));
                 let counts = |timer: &EventLoopTimer<_>| {
                     let stats = timer.stats();
@@ -450,7 +450,7 @@ fn missed_periods_are_made_up_for_turn_by_turn_where_a_shard_is_shared() {
     let builder = one_shard().clock(clock.clone()).drive(Drive::Manual);
     let timer = builder.build_with(|_: Expired<u32>| ()).unwrap();
     let builder = Settings::new().clock(clock.clone());
-    let mut event_loop = builder.build_with_waker(|| ()).unwrap();
+    let mut event_loop = EventLoopTimer::with_waker(builder, || ()).unwrap();
     let mut local = LocalTimer::new(ms(1)).unwrap();
     timer.schedule_periodic(ms(10), burst, 1).unwrap();
     event_loop

@@ -38,10 +38,7 @@ fn manual<T: Send + 'static>() -> (EventLoopTimer<T>, ManualClock, Arc<AtomicUsi
     let counted = Arc::clone(&wakes);
     let wake = move || _ = counted.fetch_add(1, Ordering::SeqCst);
     (
-        Settings::new()
-            .clock(clock.clone())
-            .build_with_waker(wake)
-            .unwrap(),
+        EventLoopTimer::with_waker(Settings::new().clock(clock.clone()), wake).unwrap(),
         clock,
         wakes,
     )
@@ -87,7 +84,7 @@ fn a_timer_that_practically_never_fires_has_no_next_deadline() {
 fn a_drain_in_pieces_asks_for_no_poll_when_it_is_done() {
     let budget = Budget::new().drain(1);
     let builder = Settings::new().budget(budget).clock(ManualClock::new());
-    let mut timer: EventLoopTimer<u32> = builder.build_with_waker(|| ()).unwrap();
+    let mut timer: EventLoopTimer<u32> = EventLoopTimer::with_waker(builder, || ()).unwrap();
     let remote = timer.remote();
     let now = Time::ZERO + MS;
     for n in 0..2 {
@@ -163,10 +160,12 @@ fn a_mio_loop_loses_nothing(build: fn(Settings, &Registry) -> EventLoopTimer<(u6
 
 #[test]
 fn mio_loops_and_their_remotes_lose_nothing() {
-    a_mio_loop_loses_nothing(|settings, poll| settings.build_with_mio(poll, Token(7)).unwrap());
+    a_mio_loop_loses_nothing(|settings, poll| {
+        EventLoopTimer::with_mio(settings, poll, Token(7)).unwrap()
+    });
     a_mio_loop_loses_nothing(|settings, poll| {
         let waker = Arc::new(Waker::new(poll, Token(7)).unwrap());
-        settings.build_with_mio_waker(waker).unwrap()
+        EventLoopTimer::with_mio_waker(settings, waker).unwrap()
     });
 }
 
@@ -174,10 +173,8 @@ fn mio_loops_and_their_remotes_lose_nothing() {
 #[test]
 fn cancels_in_buckets_that_a_sweep_has_passed_are_swept_too() {
     const TIMERS: usize = 400_000;
-    let mut timer: EventLoopTimer<usize> = Settings::new()
-        .clock(ManualClock::new())
-        .build_with_waker(|| ())
-        .unwrap();
+    let mut timer: EventLoopTimer<usize> =
+        EventLoopTimer::with_waker(Settings::new().clock(ManualClock::new()), || ()).unwrap();
     let remote = timer.remote();
     let keys: Vec<_> = (0..TIMERS)
         .map(|n| remote.schedule(HOUR, n).unwrap())
@@ -277,11 +274,13 @@ fn living_timers_make_no_sweep_and_a_trim_makes_one() {
     const BURST: usize = 150_000;
     const ALIVE: usize = 20_000;
     const PIECE: usize = 512;
-    let mut timer: EventLoopTimer<usize> = Settings::new()
-        .clock(ManualClock::new())
-        .budget(Budget::new().sweep(PIECE))
-        .build_with_waker(|| ())
-        .unwrap();
+    let mut timer: EventLoopTimer<usize> = EventLoopTimer::with_waker(
+        Settings::new()
+            .clock(ManualClock::new())
+            .budget(Budget::new().sweep(PIECE)),
+        || (),
+    )
+    .unwrap();
     let keys: Vec<_> = (0..BURST)
         .map(|n| timer.schedule(Time::ZERO, HOUR, n).unwrap())
         .collect();
@@ -299,11 +298,13 @@ fn living_timers_make_no_sweep_and_a_trim_makes_one() {
 #[test]
 fn a_loop_that_seldom_polls_sweeps_as_fast_as_it_files() {
     const BATCH: usize = 20_000;
-    let mut timer: EventLoopTimer<usize> = Settings::new()
-        .clock(ManualClock::new())
-        .budget(Budget::new().sweep(64))
-        .build_with_waker(|| ())
-        .unwrap();
+    let mut timer: EventLoopTimer<usize> = EventLoopTimer::with_waker(
+        Settings::new()
+            .clock(ManualClock::new())
+            .budget(Budget::new().sweep(64)),
+        || (),
+    )
+    .unwrap();
     let remote = timer.remote();
     let mut held = Vec::new();
     for _ in 0..40 {
@@ -489,10 +490,8 @@ fn a_remote_wakes_a_sleep_in_which_all_timers_were_cancelled() {
 fn a_timeout_is_zero_while_messages_are_unread_though_no_timer_is_left_to_fire() {
     let clock = ManualClock::new();
     let settings = Settings::new().budget(Budget::new().drain(1));
-    let mut timer: EventLoopTimer<u64> = settings
-        .clock(clock.clone())
-        .build_with_waker(|| ())
-        .unwrap();
+    let mut timer: EventLoopTimer<u64> =
+        EventLoopTimer::with_waker(settings.clock(clock.clone()), || ()).unwrap();
     let remote = timer.remote();
     for id in 0..1000 {
         remote.schedule(MS, id).unwrap();
@@ -581,10 +580,8 @@ fn an_arrival_whose_tick_has_come_fires_behind_older_ones_of_that_tick() {
 fn the_lag_stays_while_polls_read_only_a_part_of_the_messages() {
     let clock = ManualClock::new();
     let settings = Settings::new().clock(clock.clone());
-    let mut timer = settings
-        .budget(Budget::new().drain(4))
-        .build_with_waker(|| ())
-        .unwrap();
+    let mut timer =
+        EventLoopTimer::with_waker(settings.budget(Budget::new().drain(4)), || ()).unwrap();
     let remote = timer.remote();
     remote.schedule(MS, 1).unwrap();
     (0..20).for_each(|_| _ = remote.schedule(HOUR, 0).unwrap());

@@ -72,7 +72,7 @@ fn what_a_handler_does_waits_for_the_next_poll() {
 #[test]
 fn one_limit_holds_for_both_kinds_together() {
     let settings = Settings::new().clock(tickwheel::ManualClock::new());
-    let mut timer = settings.max_pending(2).build_with_waker(|| ()).unwrap();
+    let mut timer = EventLoopTimer::with_waker(settings.max_pending(2), || ()).unwrap();
     let remote = timer.remote();
     let full = |kind: ScheduleErrorKind| match kind {
         ScheduleErrorKind::TooManyPending {

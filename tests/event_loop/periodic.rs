@@ -47,7 +47,7 @@ fn in_a_periodic_call_there_is_a_next_deadline() {
 fn a_call_whose_end_the_clock_does_not_tell_counts_from_its_poll() {
     let clock = Breakable::default();
     let settings = Settings::new().clock(clock.clone());
-    let mut timer: EventLoopTimer<u64> = settings.build_with_waker(|| ()).unwrap();
+    let mut timer: EventLoopTimer<u64> = EventLoopTimer::with_waker(settings, || ()).unwrap();
     let pause = Period::fixed_delay(10 * MS);
     let key = timer
         .schedule_periodic(Time::ZERO, Duration::ZERO, pause, 1)

@@ -15,18 +15,14 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[test]
 fn a_poll_that_has_a_waker_refuses_another_without_a_panic() {
     let poll = Poll::new().unwrap();
-    let first: EventLoopTimer<u64> = Settings::new()
-        .build_with_mio(poll.registry(), Token(0))
-        .unwrap();
-    let second = Settings::new().build_with_mio::<u64>(poll.registry(), Token(1));
+    let first: EventLoopTimer<u64> =
+        EventLoopTimer::with_mio(Settings::new(), poll.registry(), Token(0)).unwrap();
+    let second = EventLoopTimer::<u64>::with_mio(Settings::new(), poll.registry(), Token(1));
     // `mio` looks only where debug assertions are on.
     if cfg!(debug_assertions) {
         let error = second.err().unwrap();
         assert!(matches!(error, BuildError::Waker { .. }), "{error:?}");
-        assert!(
-            error.to_string().contains("build_with_mio_waker"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("with_mio_waker"), "{error}");
     }
     drop(first);
 }
@@ -43,7 +39,8 @@ fn an_error_of_mio_gives_the_system_s_reason() {
 #[test]
 fn a_setting_out_of_range_takes_no_waker_from_the_poll() {
     let poll = Poll::new().unwrap();
-    let build = |settings: Settings| settings.build_with_mio::<u64>(poll.registry(), Token(0));
+    let build =
+        |settings: Settings| EventLoopTimer::<u64>::with_mio(settings, poll.registry(), Token(0));
     for settings in [
         Settings::new().tick(Duration::ZERO),
         Settings::new().max_pending(0),
@@ -64,10 +61,8 @@ fn the_waker_dies_with_the_timer_not_with_its_last_remote() {
         let inside = Arc::clone(&held);
         let wake = move || assert_eq!(Arc::strong_count(&inside), 2);
         for timer in [
-            Settings::new()
-                .build_with_mio_waker::<u64>(Arc::clone(&waker))
-                .unwrap(),
-            Settings::new().build_with_waker(wake).unwrap(),
+            EventLoopTimer::<u64>::with_mio_waker(Settings::new(), Arc::clone(&waker)).unwrap(),
+            EventLoopTimer::with_waker(Settings::new(), wake).unwrap(),
         ] {
             let remote = timer.remote();
             assert_eq!(timer.poll_timeout(timer.now()), None);
@@ -98,7 +93,7 @@ fn a_waker_that_panics_has_woken_nobody_and_others_try() {
         )
     };
     let settings = Settings::new().clock(ManualClock::new());
-    let mut timer: EventLoopTimer<u64> = settings.build_with_waker(wake).unwrap();
+    let mut timer: EventLoopTimer<u64> = EventLoopTimer::with_waker(settings, wake).unwrap();
     let remote = timer.remote();
     assert_eq!(timer.poll_timeout(timer.now()), None);
     remote.schedule(HOUR, 1).unwrap();

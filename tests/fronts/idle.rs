@@ -206,7 +206,7 @@ fn woken() -> (EventLoopTimer<u64>, Arc<AtomicUsize>) {
     let wakes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&wakes);
     let wake = move || _ = counted.fetch_add(1, Ordering::SeqCst);
-    let timer = Settings::new().clock(standing()).build_with_waker(wake);
+    let timer = EventLoopTimer::with_waker(Settings::new().clock(standing()), wake);
     (timer.unwrap(), wakes)
 }
 

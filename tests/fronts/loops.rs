@@ -42,7 +42,7 @@ impl Loop for LocalTimer<u64> {
 
 impl Loop for EventLoopTimer<u64> {
     fn build(settings: Settings, _: Duration) -> Self {
-        settings.build_with_waker(|| ()).unwrap()
+        EventLoopTimer::with_waker(settings, || ()).unwrap()
     }
     fn with_clock(settings: Settings, clock: &ManualClock) -> Self {
         Self::build(settings.clock(clock.clone()), Duration::ZERO)
@@ -409,7 +409,7 @@ fn a_setting_that_a_timer_does_not_have_is_refused_by_name() {
     ] {
         let local = settings.clone().build_local::<u64>();
         assert_eq!(local.err(), by_local, "{settings:?}");
-        assert!(settings.build_with_waker::<u64>(|| ()).is_ok());
+        assert!(EventLoopTimer::<u64>::with_waker(settings, || ()).is_ok());
     }
     let clocked = new().clock(standing()).build_local::<u64>();
     let text = clocked.unwrap_err().to_string();
@@ -427,7 +427,11 @@ fn errors_name_cures_that_their_front_has() {
         new().budget(Budget::new().fire(0)),
     ] {
         texts.push(bad.clone().build_local::<u64>().unwrap_err().to_string());
-        texts.push(bad.build_with_waker::<u64>(|| ()).unwrap_err().to_string());
+        texts.push(
+            EventLoopTimer::<u64>::with_waker(bad, || ())
+                .unwrap_err()
+                .to_string(),
+        );
     }
     let mut timer = new().max_pending(1).build_local().unwrap();
     timer.schedule(NOW, HOUR, 1).unwrap();

@@ -6,7 +6,7 @@ use crate::support::random::Random;
 use std::mem::swap;
 use std::sync::Arc;
 use std::time::Duration;
-use tickwheel::{Period, Settings, Time};
+use tickwheel::{EventLoopTimer, Period, Settings, Time};
 
 type Payload = Arc<()>;
 
@@ -56,11 +56,11 @@ fn a_handler_that_swaps_its_timer_loses_no_payload() {
         |timer, now, payload| _ = timer.schedule_periodic(now, now, period, payload).unwrap(),
     );
     no_payload_is_lost(
-        || Settings::new().build_with_waker(|| ()).unwrap(),
+        || EventLoopTimer::with_waker(Settings::new(), || ()).unwrap(),
         |timer, now, payload| _ = timer.schedule(now, Duration::ZERO, payload).unwrap(),
     );
     no_payload_is_lost(
-        || Settings::new().build_with_waker(|| ()).unwrap(),
+        || EventLoopTimer::with_waker(Settings::new(), || ()).unwrap(),
         |timer, now, payload| _ = timer.schedule_periodic(now, now, period, payload).unwrap(),
     );
 }

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tickwheel::{
-    Builder, Clock, Drive, EngineState, Executor, Expired, LocalTimer, ManualClock, PanicReport,
-    Settings, Shutdown, StopError, Time, Timer, TimerTask, executor_fn,
+    Builder, Clock, Drive, EngineState, EventLoopTimer, Executor, Expired, LocalTimer, ManualClock,
+    PanicReport, Settings, Shutdown, StopError, Time, Timer, TimerTask, executor_fn,
 };
 
 /// What bombs have in common.
@@ -141,14 +141,14 @@ fn with_their_guards(fuse: &Arc<Fuse>) {
 
 fn with_their_event_loop(fuse: &Arc<Fuse>) {
     install_logger();
-    let mut timer = Settings::new().build_with_waker(|| ()).unwrap();
+    let mut timer = EventLoopTimer::with_waker(Settings::new(), || ()).unwrap();
     let now = timer.now();
     (0..10).for_each(|_| _ = timer.schedule(now, HOUR, fuse.bomb()).unwrap());
 }
 
 fn with_the_rest_of_a_drain(fuse: &Arc<Fuse>) {
     install_logger();
-    let mut timer = Settings::new().build_with_waker(|| ()).unwrap();
+    let mut timer = EventLoopTimer::with_waker(Settings::new(), || ()).unwrap();
     let now = timer.now();
     for clear in [true, false] {
         (0..5).for_each(|_| _ = timer.schedule(now, HOUR, fuse.bomb()).unwrap());
@@ -486,6 +486,6 @@ fn a_build_that_fails_drops_what_it_was_given() {
     // A builder that nobody builds with, and a second one that shares its values.
     drop(owning(&fuse).clone());
     let events = Settings::new().clock(fuse.bomb()).tick(Duration::ZERO);
-    assert!(events.build_with_waker::<u64>(move || wake.stay()).is_err());
+    assert!(EventLoopTimer::<u64>::with_waker(events, move || wake.stay()).is_err());
     assert_eq!(fuse.drops(), 4 * 6 + 4 + 2);
 }

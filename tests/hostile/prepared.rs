@@ -85,7 +85,8 @@ fn a_clone_that_schedules_on_its_loop_leaves_room_for_its_own_timer() {
     for by_remote in [false, true] {
         for inner in 0..MOST {
             let settings = Settings::new().clock(ManualClock::new());
-            let mut timer: EventLoopTimer<Payload> = settings.build_with_waker(|| ()).unwrap();
+            let mut timer: EventLoopTimer<Payload> =
+                EventLoopTimer::with_waker(settings, || ()).unwrap();
             let (remote, own) = (timer.remote(), timer.remote());
             let payload = Payload::outer(move || {
                 (0..inner).for_each(|n| _ = own.schedule(ms(1), Payload::number(n)).unwrap());
@@ -125,7 +126,7 @@ fn a_loop_s_waker_that_schedules_loses_no_timer() {
             (0..inner).for_each(|n| _ = remote.schedule(ms(1), n).unwrap());
         };
         let settings = Settings::new().clock(ManualClock::new());
-        let mut timer = settings.build_with_waker(wake).unwrap();
+        let mut timer = EventLoopTimer::with_waker(settings, wake).unwrap();
         let remote = timer.remote();
         *own.lock().unwrap() = Some(timer.remote());
         assert_eq!(timer.poll_timeout(Time::ZERO), None, "it sleeps");

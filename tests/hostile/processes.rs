@@ -6,7 +6,7 @@ use crate::support::setup::{ms, recording, spread, us, wait_until};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use tickwheel::{BuildError, Builder, Drive, Expired, Settings};
+use tickwheel::{BuildError, Builder, Drive, EventLoopTimer, Expired, Settings};
 
 #[test]
 fn an_engine_opens_no_descriptor() {
@@ -43,7 +43,7 @@ fn a_loop_without_a_descriptor_for_its_waker_says_so() {
         rlim_cur: 0,
         ..limit
     });
-    let refused = Settings::new().build_with_mio::<u64>(poll.registry(), mio::Token(0));
+    let refused = EventLoopTimer::<u64>::with_mio(Settings::new(), poll.registry(), mio::Token(0));
     set(limit);
     let Err(BuildError::Waker { source }) = refused else {
         panic!("there is a waker")

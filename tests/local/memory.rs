@@ -4,7 +4,7 @@ use crate::support::allocations::allocations;
 use crate::support::loop_timer::LoopTimer;
 use crate::support::random::Random;
 use std::time::Duration;
-use tickwheel::{Budget, Key, LocalTimer, MissedTicks, Period, Settings, Time};
+use tickwheel::{Budget, EventLoopTimer, Key, LocalTimer, MissedTicks, Period, Settings, Time};
 
 /// Cancels, moves and schedules, and polls now and then. `arm` may add up to a minute.
 fn allocates_nothing_in_a_steady_state<L: LoopTimer<Payload = u64>>(
@@ -260,7 +260,7 @@ fn timers_within_the_capacity_find_room() {
         local.capacity() > room + 1000,
         "besides those that are pending"
     );
-    let build = |settings: Settings| settings.build_with_waker::<u64>(|| ()).unwrap();
+    let build = |settings: Settings| EventLoopTimer::<u64>::with_waker(settings, || ()).unwrap();
     drop(build(Settings::new())); // what only the first one allocates
     let before = allocations();
     let mut event_loop = build(Settings::new());

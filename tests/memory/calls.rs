@@ -361,7 +361,7 @@ fn calls_of_a_loop_let_the_process_live_without_memory() {
     for (name, case) in OF_LOOPS {
         refused_at_each_piece(name, |refused| {
             let settings = Settings::new().clock(ManualClock::new());
-            let mut timer = settings.build_with_waker(|| ()).unwrap();
+            let mut timer = EventLoopTimer::with_waker(settings, || ()).unwrap();
             let remote = timer.remote();
             let key = remote.schedule(HOUR, 0).unwrap();
             assert!(timer.cancel(key).is_won());

@@ -88,7 +88,7 @@ fn free_nodes_of(timer: &Timer<u64>, before: u64) {
 
 fn event_loop(case: Case, clock: &ManualClock) -> EventLoopTimer<u64> {
     let settings = Settings::new().clock(clock.clone());
-    let mut timer = settings.build_with_waker(|| ()).unwrap();
+    let mut timer = EventLoopTimer::with_waker(settings, || ()).unwrap();
     let keys: Vec<_> = (0..case.before)
         .map(|n| timer.remote().schedule(HOUR, n).unwrap())
         .collect();
@@ -228,7 +228,7 @@ fn a_timer_whose_move_found_no_memory_fires_where_its_loop_moves_it_alone() {
     }
     call_for_the_first_time();
     let settings = Settings::new().clock(ManualClock::new());
-    let mut timer = settings.build_with_waker(|| ()).unwrap();
+    let mut timer = EventLoopTimer::with_waker(settings, || ()).unwrap();
     let remote = timer.remote();
     // They fill the remote's first block.
     let keys: Vec<_> = (0..8).map(|n| remote.schedule(HOUR, n).unwrap()).collect();
@@ -247,7 +247,7 @@ fn a_handler_moves_a_timer_to_now_without_memory() {
         return;
     }
     let settings = Settings::new().clock(ManualClock::new());
-    let mut timer = settings.build_with_waker(|| ()).unwrap();
+    let mut timer = EventLoopTimer::with_waker(settings, || ()).unwrap();
     let later: Vec<_> = (0..50)
         .map(|n| timer.schedule(Time::ZERO, HOUR, n).unwrap())
         .collect();

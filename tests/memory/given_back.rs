@@ -145,7 +145,7 @@ fn memory_of_a_loops_large_payloads_is_given_back_after_a_clear() {
     let _alone = crate::alone();
     for remotely in [true, false] {
         let settings = Settings::new().clock(ManualClock::new());
-        let mut timer = settings.build_with_waker::<[u8; 4096]>(|| ()).unwrap();
+        let mut timer = EventLoopTimer::<[u8; 4096]>::with_waker(settings, || ()).unwrap();
         let remote = timer.remote();
         for _ in 0..10_000 {
             if remotely {
@@ -182,7 +182,7 @@ fn a_short_burst_within_a_trim_keeps_no_memory() {
         return;
     }
     let settings = Settings::new().clock(ManualClock::new());
-    let mut timer = settings.build_with_waker::<[u8; 4096]>(|| ()).unwrap();
+    let mut timer = EventLoopTimer::<[u8; 4096]>::with_waker(settings, || ()).unwrap();
     let burst = |timer: &EventLoopTimer<_>, timers| {
         let remote = timer.remote();
         (0..timers).for_each(|_| _ = remote.schedule(HOUR, [1; 4096]).unwrap());

@@ -101,7 +101,7 @@ fn a_loop_s_timer_that_is_gone_holds_no_memory() {
     });
     leaves_nothing("EventLoopTimer", || {
         let settings = Settings::new().clock(ManualClock::new());
-        let mut timer: EventLoopTimer<u64> = settings.build_with_waker(|| ()).unwrap();
+        let mut timer: EventLoopTimer<u64> = EventLoopTimer::with_waker(settings, || ()).unwrap();
         let remote = timer.remote();
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -237,10 +237,8 @@ fn an_event_loops_timer_whose_entry_finds_no_room_comes_back() {
     }
     for (before, allowed) in without_entries() {
         let builder = Settings::new().max_pending(MOST as usize + 2000);
-        let mut timer = builder
-            .clock(ManualClock::new())
-            .build_with_waker(|| ())
-            .unwrap();
+        let mut timer =
+            EventLoopTimer::with_waker(builder.clock(ManualClock::new()), || ()).unwrap();
         timer.reserve(MOST as usize + 2000);
         let schedule =
             |timer: &mut EventLoopTimer<_>, delay, n| timer.schedule(Time::ZERO, delay, n);
@@ -365,10 +363,8 @@ fn a_periodic_timer_for_which_there_is_no_memory_comes_back() {
     let (period, clock) = (rate(DELAY), ManualClock::new());
     let engine = engine(&clock);
     let mut local = Settings::new().capacity(10).build_local().unwrap();
-    let mut of_a_loop = Settings::new()
-        .clock(clock.clone())
-        .build_with_waker(|| ())
-        .unwrap();
+    let mut of_a_loop =
+        EventLoopTimer::with_waker(Settings::new().clock(clock.clone()), || ()).unwrap();
     // Nodes that are free.
     assert!(engine.cancel(engine.schedule(DELAY, 0).unwrap()).is_won());
     of_a_loop.reserve(2000);
@@ -522,11 +518,11 @@ fn calls_that_return_no_error_need_no_memory() {
     }
     let clock = ManualClock::new();
     let [timer, elsewhere] = [engine(&clock), engine(&clock)];
-    let mut events = Settings::new().build_with_waker::<u64>(|| ()).unwrap();
+    let mut events = EventLoopTimer::<u64>::with_waker(Settings::new(), || ()).unwrap();
     let remote = events.remote();
     // What the thread needs once, wherever it goes.
     let key = elsewhere.schedule(DELAY, 0).unwrap();
-    let another = Settings::new().build_with_waker(|| ()).unwrap();
+    let another = EventLoopTimer::with_waker(Settings::new(), || ()).unwrap();
     let theirs = another.remote().schedule(DELAY, 0).unwrap();
     let refused = refusing_from(1024, || {
         assert!(!timer.cancel(key).is_won() && !timer.reschedule(key, DELAY).is_moved());
@@ -561,7 +557,7 @@ fn a_loop_is_cleared_without_memory() {
         return;
     }
     let settings = Settings::new().clock(ManualClock::new());
-    let mut timer = settings.build_with_waker(|| ()).unwrap();
+    let mut timer = EventLoopTimer::with_waker(settings, || ()).unwrap();
     (0..MOST).for_each(|n| _ = timer.schedule(Time::ZERO, DELAY, n).unwrap());
     refusing_from(BLOCK, || timer.clear());
     assert!(timer.is_empty());

@@ -303,7 +303,7 @@ pub fn check(case: &Case) {
         .budget(case.budgets.budget())
         .clock(clock.clone());
     let wake = move || _ = called.fetch_add(1, Ordering::SeqCst);
-    let mut timer = settings.build_with_waker(wake).expect("it can be built");
+    let mut timer = EventLoopTimer::with_waker(settings, wake).expect("it can be built");
     let mut world = World {
         book: Book::new(ticks, case.shape.max_pending.get()),
         remote: timer.remote(),

@@ -30,7 +30,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     ringer.set_nonblocking(true)?;
     // A full pipe has woken the loop already.
     let waker = move || drop((&ringer).write(&[1]));
-    let mut timer: EventLoopTimer<&str> = Settings::new().build_with_waker(waker)?;
+    let mut timer: EventLoopTimer<&str> = EventLoopTimer::with_waker(Settings::new(), waker)?;
 
     let mut now = timer.now();
     timer.schedule(now, Duration::from_millis(30), "from the loop")?;

@@ -173,7 +173,7 @@ impl LocalSleeps {
         let wake = Arc::<Notify>::default();
         let waker = Waker::from(Arc::clone(&wake));
         Ok(Self::with(
-            builder.build_with_waker(move || waker.wake_by_ref())?,
+            EventLoopTimer::with_waker(builder, move || waker.wake_by_ref())?,
             wake,
         ))
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tickwheel::{Builder, Elapsed, Settings};
+use tickwheel::{Builder, Elapsed, EventLoopTimer, Settings};
 use tickwheel_util::DelayQueue;
 use tickwheel_util::local::LocalSleeps;
 use tokio::runtime::{Builder as Runtime, Runtime as Tokio};
@@ -219,9 +219,7 @@ fn each_runtime_of_monoio_wakes_its_own_tasks() {
 fn a_local_executor_and_an_epoll_loop_of_ones_own_need_no_other_timer() {
     let mut poll = mio::Poll::new().unwrap();
     let mut events = mio::Events::with_capacity(8);
-    let timer = Settings::new()
-        .build_with_mio(poll.registry(), mio::Token(0))
-        .unwrap();
+    let timer = EventLoopTimer::with_mio(Settings::new(), poll.registry(), mio::Token(0)).unwrap();
     let sleeps = LocalSleeps::from(timer);
     let executor = smol::LocalExecutor::new();
     let tasks: Vec<_> = tasks(&sleeps).map(|task| executor.spawn(task)).collect();

@@ -158,13 +158,13 @@ own_peer! {
 
 own_peer! {
     /// `tickwheel::EventLoopTimer` at the default settings, used by its owner. No remote exists, so nobody is ever woken.
-    EventLoopPeer, EventLoopTimer<u64>, Settings::new().build_with_waker(|| ()),
+    EventLoopPeer, EventLoopTimer<u64>, EventLoopTimer::with_waker(Settings::new(), || ()),
     (), |_: &_| (), EventLoopTimer::now
 }
 
 own_peer! {
     /// The same, with a remote that sends nothing.
-    EventLoopRemotePeer, EventLoopTimer<u64>, Settings::new().build_with_waker(|| ()),
+    EventLoopRemotePeer, EventLoopTimer<u64>, EventLoopTimer::with_waker(Settings::new(), || ()),
     Remote<u64>, EventLoopTimer::remote, EventLoopTimer::now
 }
 

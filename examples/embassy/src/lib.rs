@@ -22,7 +22,7 @@ use core::task::Waker;
 use core::time::Duration;
 use critical_section::Mutex;
 use embassy_time_driver::{Driver, TICK_HZ};
-use tickwheel::{Key, LocalTimer, Time};
+use tickwheel_core::{Key, LocalTimer, Time};
 
 /// Wakes up to this many tasks at a time, outside of the critical section.
 const BATCH: usize = 8;

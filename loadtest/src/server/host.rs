@@ -73,7 +73,9 @@ impl Server {
                 .register(&mut listener, LISTENER, Interest::READABLE)?;
             let wake = Arc::clone(&waker);
             let timer = Settings::new().budget(BUDGET);
-            let timer = timer.build_with_waker(move || wake.wake().expect("a loop can be woken"));
+            let timer = EventLoopTimer::with_waker(timer, move || {
+                wake.wake().expect("a loop can be woken")
+            });
             let peers = Peers {
                 idle,
                 registry: poll.registry().try_clone()?,

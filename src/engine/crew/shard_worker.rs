@@ -41,10 +41,7 @@ impl<T> ShardWorker<T> {
     pub(super) fn fire_until(&mut self, inner: &Inner<T>, tick: Option<u64>) -> usize {
         let mut now = inner.source.now();
         let tick = tick.unwrap_or_else(|| inner.rate.current(now));
-        let budget = Budget {
-            drain: usize::MAX,
-            ..inner.budget
-        };
+        let budget = inner.budget.drain(usize::MAX);
         let (mut fired, mut resumed) = (0, false);
         while !inner.status.is(EnginePhase::Stopped) {
             let turn = self.turn_at(inner, now, tick, &budget, resumed);
@@ -161,7 +158,7 @@ impl<T> ShardWorker<T> {
             key,
             deadline,
             lateness,
-            shard,
+            ..
         } = expired;
         match (wakers.take)(payload) {
             Ok(waker) => {
@@ -177,17 +174,8 @@ impl<T> ShardWorker<T> {
             }
             Err(payload) => {
                 self.handle_wake_batch(inner, now);
-                self.handle(
-                    inner,
-                    Expired {
-                        payload,
-                        key,
-                        deadline,
-                        lateness,
-                        shard,
-                    },
-                    now,
-                );
+                let expired = Expired::new(payload, key, deadline, lateness);
+                self.handle(inner, expired, now);
             }
         }
     }

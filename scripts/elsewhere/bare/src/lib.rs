@@ -6,7 +6,7 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 use core::time::Duration;
-use tickwheel::{LocalTimer, Time};
+use tickwheel_core::{LocalTimer, Time};
 
 const TICK: Duration = Duration::from_millis(1);
 

@@ -31,13 +31,7 @@ fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Pani
             .schedule(Duration::ZERO, TimerTask::new(|| ()))
             .unwrap();
         let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
-        let expired = Expired {
-            payload,
-            key,
-            deadline,
-            lateness,
-            shard: 0,
-        };
+        let expired = Expired::new(payload, key, deadline, lateness);
         shard.handle_in_turn(inner, expired, Time::ZERO);
     }
     (shard, wakers)

@@ -10,7 +10,7 @@ use cortex_m_rt::{entry, exception};
 use cortex_m_semihosting::{debug, hprintln};
 use embedded_alloc::LlffHeap;
 use panic_semihosting as _;
-use tickwheel::{LocalTimer, Time};
+use tickwheel_core::{LocalTimer, Time};
 
 #[global_allocator]
 static HEAP: LlffHeap = LlffHeap::empty();
