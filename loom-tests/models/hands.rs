@@ -384,7 +384,8 @@ fn schedule_or_turn_that_panics() {
     });
 }
 
-/// A driver's turn panics: a caller who finds the shard ended, because nothing is waited for, is refused.
+/// A driver's turn panics: nothing is waited for any more. A caller who finds the shard ended is refused, or its timer is
+/// found by the thread that ends the shard, and comes back.
 #[test]
 fn wait_idle_or_turn_that_panics() {
     explore(bounded(1, 1), || {
@@ -401,11 +402,18 @@ fn wait_idle_or_turn_that_panics() {
         clock.0.store(true, Ordering::SeqCst);
         let turning = spawn(move || shard.turn(Waker::noop()));
         timer.wait_idle();
-        let refused = timer.schedule(later, 2).map_err(|error| error.into_kind());
-        let failed = |kind| matches!(kind, ScheduleErrorKind::WorkerFailed { .. });
-        assert!(refused.is_err_and(failed));
+        let scheduled = timer.schedule(later, 2).map_err(|error| error.into_kind());
+        let failed =
+            |kind: &ScheduleErrorKind| matches!(kind, ScheduleErrorKind::WorkerFailed { .. });
+        assert!(
+            scheduled.is_ok() || scheduled.as_ref().is_err_and(failed),
+            "{scheduled:?}"
+        );
         assert_eq!(turning.join().unwrap(), Err(TurnError::Failed { shard: 0 }));
-        assert_eq!(timer.stop().unwrap().len(), 1);
+        assert_eq!(
+            timer.stop().unwrap().len(),
+            1 + usize::from(scheduled.is_ok())
+        );
     });
 }
 
