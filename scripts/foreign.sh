@@ -47,8 +47,12 @@ bad=0
 for crate in "${crates[@]}"; do
   name=${crate%-*}
   [[ $name != deadpool-runtime ]] || continue
-  # shellcheck disable=SC2086 # several words
-  cargo test --no-fail-fast --lib --tests -p "$name" ${features[$name]-} >"$work/$crate.log" 2>&1 || bad=1
+  # Some tests allow a sleep of theirs few milliseconds more, which a busy machine takes.
+  for try in 1 2 3; do
+    # shellcheck disable=SC2086 # several words
+    if cargo test --no-fail-fast --lib --tests -p "$name" ${features[$name]-} >"$work/$crate.log" 2>&1; then break; fi
+    [[ $try != 3 ]] || bad=1
+  done
   patches=("$repository/scripts/foreign/$crate"*.patch)
   [[ $name != deadpool ]] || patches=("$repository"/scripts/foreign/deadpool-runtime-*.patch)
   changed=$(cat "${patches[@]}" | grep -c '^+[^+]')
