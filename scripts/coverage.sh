@@ -32,8 +32,8 @@ library=(--ignore-filename-regex '(^|/)(tests|loom-tests|loadtest|examples|bench
 export RUSTFLAGS="${RUSTFLAGS-} -C llvm-args=-instrprof-atomic-counter-update-all"
 
 cargo "${toolchain[@]}" llvm-cov clean --profraw-only
-cargo "${toolchain[@]}" llvm-cov "${branches[@]}" --no-report --package tickwheel --lib --tests
-cargo "${toolchain[@]}" llvm-cov report "${branches[@]}" "${library[@]}" --package tickwheel
+cargo "${toolchain[@]}" llvm-cov "${branches[@]}" --no-report --package tickwheel --package tickwheel-core --lib --tests
+cargo "${toolchain[@]}" llvm-cov report "${branches[@]}" "${library[@]}" --package tickwheel --package tickwheel-core
 if [[ ${1:-} == --html ]]; then
   cargo "${toolchain[@]}" llvm-cov report "${branches[@]}" "${library[@]}" --html --output-dir "$2"
 fi
@@ -43,7 +43,7 @@ fi
 reached=$CARGO_TARGET_DIR/reached
 rm -rf "$reached"
 mkdir -p "$reached"/{fuzz,models}
-cargo "${toolchain[@]}" llvm-cov report "${branches[@]}" "${library[@]}" --package tickwheel \
+cargo "${toolchain[@]}" llvm-cov report "${branches[@]}" "${library[@]}" --package tickwheel --package tickwheel-core \
   --lcov --output-path "$reached/tests.lcov"
 
 # Builds a test program and returns its path: NAME CFG CARGO-ARGUMENTS... Build scripts write no profiles.

@@ -491,7 +491,7 @@ def run(sources, functions, found, mutants, caught, times, runs):
 
 
 class Runs:
-    """How long the runs took since one passed, this one included; a run may be killed at any moment."""
+    """How long the runs took since one of all rooms passed, this one included; a run may be killed at any moment."""
 
     def __init__(self):
         self.path = WORK / "runs"
@@ -505,7 +505,7 @@ class Runs:
         self.path.write_text(" ".join(map(str, self.all())))
 
     def end(self, passed):
-        """Says how long they took; where one passed, the next begins a new account."""
+        """Says how long they took; where one of all rooms passed, the next begins a new account."""
         said = f"{sum(self.all())} s in {len(self.all())} runs"
         self.note()
         if passed:
@@ -570,7 +570,7 @@ def judge(rooms, found, runs):
     passed = not (new or noticed or gone)
     counts = collections.Counter(SURVIVED if it == UNNOTICED else it for it in found.values())
     said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNBUILT))
-    print(f"\r\x1b[K{len(found)} mutants tested: {said}; {runs.end(passed)}")
+    print(f"\r\x1b[K{len(found)} mutants tested: {said}; {runs.end(passed and not rooms)}")
     for name in new:
         print(f"{name}\tsurvives, and is not judged")
     for name in noticed:

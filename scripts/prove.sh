@@ -55,6 +55,8 @@ reason() {
   if [[ -z ${commit-} ]]; then echo "never ran"; return; fi
   if [[ ! $seconds =~ ^[0-9]+$ ]]; then echo "its row was written by hand"; return; fi
   if [[ $verdict == failed* ]]; then echo "failed at $commit"; return; fi
+  # Nothing was shown.
+  if [[ $verdict != ok ]]; then echo "was $verdict at $commit"; return; fi
   if ! git cat-file -e "$commit^{commit}" 2>/dev/null; then echo "its commit $commit is gone"; return; fi
   if [[ $mode == all ]]; then
     [[ $(git rev-parse "$commit") == "$(git rev-parse HEAD)" ]] || echo "proven at $commit"
