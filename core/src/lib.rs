@@ -26,6 +26,10 @@ extern crate alloc;
 #[macro_use]
 mod texts;
 
+// rustdoc shows the methods of a type in the order of these modules.
+#[doc(hidden)]
+pub mod settings;
+
 #[cfg(feature = "std")]
 #[doc(hidden)]
 pub mod contain;
@@ -33,8 +37,6 @@ pub mod contain;
 pub mod local;
 #[doc(hidden)]
 pub mod loop_timer;
-#[doc(hidden)]
-pub mod settings;
 #[doc(hidden)]
 pub mod state;
 #[doc(hidden)]
