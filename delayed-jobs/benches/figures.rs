@@ -163,7 +163,7 @@ async fn ours_over_http(work: &FigureSettings, program: &Path) -> Result<Row, Fa
     let consume = |arrived: Arrived| async move {
         loop {
             let taken = consumer
-                .take(&Queue::default(), 256, Duration::from_secs(5), HOLD)
+                .take(&[Queue::default()], 256, Duration::from_secs(5), HOLD)
                 .await;
             let (batch, now) = (taken.unwrap_or_default(), now_us());
             for number in batch.iter().filter_map(|one| one.payload.parse().ok()) {

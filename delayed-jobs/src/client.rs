@@ -285,7 +285,7 @@ impl Client {
         self.ask::<Value>(Method::POST, &path, None).await.map(drop)
     }
 
-    /// Takes at most `max` jobs of a queue that have fired, and holds them for `hold`. Waits for the first one for at
+    /// Takes at most `max` jobs of one of some queues that have fired, and holds them for `hold`. Waits for the first one for at
     /// most `wait`.
     ///
     /// # Errors
@@ -293,7 +293,7 @@ impl Client {
     /// [`ClientError`].
     pub async fn take(
         &self,
-        queue: &Queue,
+        queues: &[Queue],
         max: usize,
         wait: Duration,
         hold: Duration,
@@ -301,6 +301,8 @@ impl Client {
         let wait = wait.min(FARTHEST);
         let (wait_ms, hold_ms) = (millis(wait), millis(hold));
         let name = &self.name;
+        let queues: Vec<String> = queues.iter().map(Queue::to_string).collect();
+        let queue = queues.join(",");
         let path = format!(
             "/v1/deliveries?queue={queue}&max={max}&wait={wait_ms}ms&hold={hold_ms}ms&consumer={name}"
         );

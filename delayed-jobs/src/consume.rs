@@ -48,9 +48,14 @@ pub(crate) struct ConsumeSettings {
     /// Holds the bearer token for the nodes
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The queue whose jobs are taken
-    #[arg(long, default_value_t, value_name = "NAME")]
-    queue: Queue,
+    /// The queue whose jobs are taken; may be given several times, or names with commas between them
+    #[arg(
+        long = "queue",
+        default_value = "default",
+        value_delimiter = ',',
+        value_name = "NAME"
+    )]
+    queues: Vec<Queue>,
     /// What people see beside the jobs that it holds; `consume-` and the number of its process without it
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -120,7 +125,7 @@ async fn work(
 ) -> Result<(), ClientError> {
     loop {
         let taken = tokio::select! {
-            taken = client.take(&settings.queue, 1, WAIT, settings.hold) => taken,
+            taken = client.take(&settings.queues, 1, WAIT, settings.hold) => taken,
             _ = stopped.wait_for(|stopped| *stopped) => return Ok(()),
         };
         match taken {

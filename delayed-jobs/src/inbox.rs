@@ -3,13 +3,13 @@
 //! so a job can arrive twice, with the same id.
 
 use std::collections::HashMap;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select_all};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::task::JoinHandle;
@@ -194,47 +194,69 @@ impl Inbox {
         }
     }
 
-    /// Takes at most `most` jobs of a queue, and at most [`MOST`], to be ended within the hold. Waits until there is one, or it is `end`.
+    /// Takes at most `most` jobs of one of some queues, and at most [`MOST`], to be ended within the hold. Waits until there
+    /// is one, or it is `end`.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`].
     pub(crate) async fn take(
         &self,
-        queue: &Queue,
+        queues: &[Queue],
         most: usize,
         hold: &Hold,
         end: Instant,
     ) -> Result<Taken> {
-        let news = self.board.of(queue);
+        let of = |queue: &Queue| (queue.clone(), self.board.of(queue));
+        let all: Vec<(Queue, Arc<News>)> = queues.iter().map(of).collect();
         let most = most.clamp(1, MOST);
         let mut has_sifted = false;
         self.hear_again();
         loop {
-            news.sweep();
-            let (arrived, again) = self.take_now(&news, queue, most, hold).await?;
-            if !arrived.deliveries.is_empty() {
-                return Ok(arrived);
+            let (mut none, mut wake) = (Taken::default(), end);
+            // Each queue is the first one at times, so that none starves.
+            let first = fastrand::usize(..all.len());
+            let (before, after) = all.split_at(first);
+            for (queue, news) in after.iter().chain(before) {
+                news.sweep();
+                let (arrived, again) = self.take_now(news, queue, most, hold).await?;
+                if !arrived.deliveries.is_empty() {
+                    // This task may have listened for other queues, and taken their notices from others.
+                    let others = all.iter().filter(|(other, _)| other != queue);
+                    others.for_each(|(_, news)| news.changed.notify_one());
+                    return Ok(arrived);
+                }
+                none.left += arrived.left;
+                none.orphans += arrived.orphans;
+                none.died += arrived.died;
+                wake = again.map_or(wake, |again| wake.min(Instant::now() + again));
             }
             let now = Instant::now();
-            if arrived.left > 0 && !self.is_closed() && (now < end || !has_sifted) {
+            if none.left > 0 && !self.is_closed() && (now < end || !has_sifted) {
                 // Those partitions were empty, and there are others.
-                self.sift(&news, queue, hold).await;
+                for (queue, news) in &all {
+                    self.sift(news, queue, hold).await;
+                }
                 has_sifted = true;
                 continue;
             }
             if now >= end {
-                return Ok(arrived);
+                return Ok(none);
             }
             // Only now: whoever listens takes a notice from the others, so he must not go without asking again.
-            let mut changed = pin!(news.changed.notified());
+            let mut heard: Vec<_> = all
+                .iter()
+                .map(|(_, news)| Box::pin(news.changed.notified()))
+                .collect();
             // From here on `close` is heard.
-            changed.as_mut().enable();
+            heard.iter_mut().for_each(|one| _ = one.as_mut().enable());
             if self.is_closed() {
-                return Ok(arrived);
+                return Ok(none);
             }
-            let wake = again.map_or(end, |again| end.min(now + again));
-            news.wait(changed, wake).await;
+            let waits = all.iter().zip(&mut heard);
+            let waits =
+                waits.map(|((_, news), changed)| Box::pin(news.wait(changed.as_mut(), wake)));
+            select_all(waits).await;
         }
     }
 
@@ -516,7 +538,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// One consumer of a namespace.
 pub struct Consumer {
     inbox: Inbox,
-    queue: Queue,
+    queues: Vec<Queue>,
     hold: Hold,
 }
 
@@ -535,7 +557,7 @@ impl Consumer {
         let inbox = Inbox::open(Store::open(settings).await?);
         Ok(Self {
             inbox,
-            queue: Queue::default(),
+            queues: vec![Queue::default()],
             hold: Hold {
                 lasts: hold,
                 by: String::new(),
@@ -546,7 +568,14 @@ impl Consumer {
     /// Takes the jobs of this queue instead.
     #[must_use]
     pub fn of(self, queue: Queue) -> Self {
-        Self { queue, ..self }
+        self.of_any(queue, [])
+    }
+
+    /// Takes the jobs of these queues instead, from whichever has some.
+    #[must_use]
+    pub fn of_any(self, queue: Queue, others: impl IntoIterator<Item = Queue>) -> Self {
+        let queues = std::iter::once(queue).chain(others).collect();
+        Self { queues, ..self }
     }
 
     /// Gives it a name, which people see beside the jobs that it holds.
@@ -572,7 +601,7 @@ impl Consumer {
     pub async fn batch(&mut self, most: usize) -> Vec<Delivery> {
         loop {
             let end = Instant::now() + WAIT;
-            let taken = self.inbox.take(&self.queue, most, &self.hold, end);
+            let taken = self.inbox.take(&self.queues, most, &self.hold, end);
             match taken.await {
                 Ok(arrived) if arrived.deliveries.is_empty() => {}
                 Ok(arrived) => return arrived.deliveries,

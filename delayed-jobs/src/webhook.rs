@@ -174,7 +174,12 @@ impl Pusher {
             match self
                 .shared
                 .inbox()
-                .take(&self.queue, 1, &self.hold, Instant::now() + WAIT)
+                .take(
+                    std::slice::from_ref(&self.queue),
+                    1,
+                    &self.hold,
+                    Instant::now() + WAIT,
+                )
                 .await
             {
                 Ok(arrived) => {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::common::{Answer, Shares, limit};
@@ -31,8 +32,32 @@ pub(super) struct TakeQuery {
     wait: Option<String>,
     hold: Option<String>,
     #[serde(default)]
-    queue: Queue,
+    queue: Queues,
     consumer: Option<String>,
+}
+
+/// Most queues that one request takes from.
+const MOST_QUEUES: usize = 100;
+
+/// Names of queues, with commas between them.
+struct Queues(Vec<Queue>);
+
+impl Default for Queues {
+    fn default() -> Self {
+        Self(vec![Queue::default()])
+    }
+}
+
+impl<'de> Deserialize<'de> for Queues {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let queues: Result<Vec<Queue>, String> = text.split(',').map(str::parse).collect();
+        let queues = queues.map_err(D::Error::custom)?;
+        match queues.len() {
+            1..=MOST_QUEUES => Ok(Self(queues)),
+            _ => Err(D::Error::custom(format!("queue: use 1 to {MOST_QUEUES}"))),
+        }
+    }
 }
 
 /// Longest name of a consumer.
@@ -71,7 +96,7 @@ pub(super) async fn take(
     };
     let arrived = shared
         .inbox()
-        .take(&query.queue, max, &hold, Instant::now() + wait)
+        .take(&query.queue.0, max, &hold, Instant::now() + wait)
         .await?;
     shared.metrics.arrived(&arrived);
     Ok(Json(HashMap::from([("deliveries", arrived.deliveries)])).into_response())

@@ -103,8 +103,8 @@ fn fields_of(name: &str, of_request: bool) -> Fields {
             "u8" | "u16" | "u32" | "u64" | "usize" | "Priority" => "integer",
             "f64" => "number",
             "bool" => "boolean",
-            "String" | "Queue" | "JobId" | "Receipt" | "State" | "Listed" | "BackoffKind"
-            | "Overlap" => "string",
+            "String" | "Queue" | "JobId" | "Receipt" | "State" | "Listed" | "Queues"
+            | "BackoffKind" | "Overlap" => "string",
             "Backoff" | "RateRequest" | "Rate" => "object",
             list if list.starts_with("Vec<") => "array",
             other => panic!("{name}.{field}: what is {other}?"),

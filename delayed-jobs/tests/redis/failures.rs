@@ -82,7 +82,7 @@ async fn a_request_to_fire_that_was_held_up_is_refused() {
     // The fence itself: the script of a node whose lease another one has taken since.
     let scene = Scene::with(|settings| settings.partitions = 1).await;
     let take = async |name: &str| {
-        let (lease, _, _): (Option<String>, u64, bool) =
+        let (lease, ..): (Option<String>, u64, bool, u64) =
             scene.script("acquire", (name, 100, "")).await;
         lease
     };

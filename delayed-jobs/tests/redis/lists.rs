@@ -272,3 +272,41 @@ async fn a_copy_of_the_data_that_is_restored_is_noticed() {
     scene.redis.restart().await.unwrap();
     until("a node notices", async || lost().await.is_u64()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_consumer_takes_from_several_queues() {
+    let (scene, node) = Scene::served_with(patient).await;
+    let mut queues = Vec::new();
+    let limit = json!({ "rate": { "jobs": 100, "per": "1s" } });
+    assert_eq!(node.ask("PUT", "/v1/queues/sms", limit).await.0, 200);
+    // While it waits, and whatever the queue.
+    for queue in ["sms", "mail", "sms", "default", "mail"] {
+        let take = node.post("/v1/deliveries?queue=mail,sms,default&wait=20s", "");
+        let make = async {
+            tokio::time::sleep(200 * MS).await;
+            make(&node, json!({ "queue": queue })).await
+        };
+        let begun = std::time::Instant::now();
+        let (taken, id) = tokio::join!(take, make);
+        assert_eq!(taken["deliveries"][0]["id"], id);
+        assert!(begun.elapsed() < 10_000 * MS, "it was told");
+        queues.push(taken["deliveries"][0]["queue"].clone());
+    }
+    assert_eq!(queues, ["sms", "mail", "sms", "default", "mail"]);
+    // What waits there already, at most so many at a time, and nothing of others.
+    for queue in ["mail", "sms", "other", "mail", "sms"] {
+        let id = make(&node, json!({ "queue": queue })).await;
+        assert!(node.has_state(&id, "fired").await);
+    }
+    let (mail, sms): (Queue, Queue) = ("mail".parse().unwrap(), "sms".parse().unwrap());
+    let mut consumer = scene.consumer().await.of_any(mail, [sms]);
+    let mut count = 0;
+    while count < 4 {
+        let batch = consumer.batch(3).await;
+        assert!((1..=3).contains(&batch.len()));
+        assert!(batch.iter().all(|one| one.queue.to_string() != "other"));
+        count += batch.len();
+    }
+    let wrong = node.ask("POST", "/v1/deliveries?queue=mail,", "").await;
+    assert_eq!(wrong.0, 400);
+}

@@ -89,7 +89,7 @@ async fn the_client_and_the_command_hand_a_payload_on_as_it_is() {
         let made = client.make(&new("default")).await.unwrap();
         let job = client.get(&made.id).await.unwrap();
         assert_eq!(job.payload.as_deref(), Some(payload));
-        let taken = client.take(&Queue::default(), 1, 10_000 * MS, HOUR).await;
+        let taken = client.take(&[Queue::default()], 1, 10_000 * MS, HOUR).await;
         assert_eq!(taken.unwrap()[0].payload, payload);
         client.make(&new("run")).await.unwrap();
         until("the command has it", async || {

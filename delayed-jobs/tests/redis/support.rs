@@ -184,7 +184,9 @@ pub(crate) async fn connection(redis: &RedisProcess) -> redis::aio::MultiplexedC
 
 /// Says a command of several words to a Redis.
 pub(crate) async fn say<T: FromRedisValue>(redis: &RedisProcess, words: &str) -> T {
-    let mut words = words.split(' ');
+    // A space at the end comes before an empty word.
+    let last = words.ends_with(' ').then_some("");
+    let mut words = words.split_whitespace().chain(last);
     let mut command = redis::cmd(words.next().unwrap());
     for word in words {
         command.arg(word);
