@@ -11,6 +11,7 @@ use libc::{c_int, c_ulong};
 #[cfg(not(tickwheel_loom))]
 use std::io;
 use std::ptr;
+#[cfg(not(tickwheel_loom))]
 use std::time::Duration;
 
 /// Bits of a word of a [`CoreSet`].
