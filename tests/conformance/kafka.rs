@@ -29,7 +29,7 @@ fn entry(deadline: u64) -> Entry {
 /// Advances without a budget; the deadlines that came due, in order.
 fn advance(rings: &mut Rings, to: u64) -> Vec<u64> {
     let mut due = Vec::new();
-    let more = rings.advance(to, usize::MAX, &mut due);
+    let more = rings.advance(to, usize::MAX, &mut due).is_none();
     assert!(!more);
     due.iter().map(|entry| entry.deadline).collect()
 }

@@ -318,7 +318,7 @@ fn refused_by(mut rings: Rings, seed: u64) {
         if round % 4 == 3 {
             let far = 3 * random.below(9);
             let to = rings.hand() + random.below(1 << far);
-            while rings.advance(to, 100, &mut due) {}
+            while rings.advance(to, 100, &mut due).is_none() {}
             assert!(due.iter().all(|entry| entry.deadline <= to));
             assert!(rings.earliest().is_none_or(|next| next > to));
         }
@@ -328,7 +328,7 @@ fn refused_by(mut rings: Rings, seed: u64) {
         "{refused} refused, {} filed",
         filed.len()
     );
-    while rings.advance(u64::MAX, 1000, &mut due) {}
+    while rings.advance(u64::MAX, 1000, &mut due).is_none() {}
     while rings.has_backlog() {
         rings.take_backlog(1000, &mut due);
     }

@@ -288,7 +288,12 @@ impl CheckedWheel {
     pub(crate) fn advance(&mut self, to: u64, budget: usize) -> bool {
         let old_hand = self.model.hand;
         let mut due = Vec::new();
-        let more = self.wheel.advance(to, budget, &mut due);
+        let next = self.wheel.advance(to, budget, &mut due);
+        if !self.wheel.has_backlog() {
+            let earliest = self.wheel.earliest().unwrap_or(u64::MAX);
+            assert!(next.is_none_or(|next| next == earliest), "{next:?}");
+        }
+        let more = next.is_none();
         assert!(
             due.len() <= budget,
             "{} entries for a budget of {budget}",

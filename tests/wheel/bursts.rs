@@ -18,7 +18,7 @@ const MANY: u32 = 150_000;
 /// Advances until nothing is left but the backlog, and says what came.
 fn advance(rings: &mut Rings, to: u64) -> Vec<Entry> {
     let mut due = Vec::new();
-    while rings.advance(to, 100, &mut due) {}
+    while rings.advance(to, 100, &mut due).is_none() {}
     due
 }
 
@@ -46,7 +46,7 @@ fn a_burst_cascades_chunk_by_chunk() {
     (0..MANY).for_each(|index| rings.insert(entry(300_000, index)));
     let (mut due, mut calls) = (Vec::new(), 0);
     while due.is_empty() {
-        assert!(rings.advance(300_000, 100, &mut due));
+        assert!(rings.advance(300_000, 100, &mut due).is_none());
         calls += 1;
     }
     let by_entries = 3 * MANY / (4 * 100 + 64);

@@ -77,7 +77,7 @@ fn a_sweep_that_stands_in_a_bucket_goes_on_when_that_has_come_due() {
             break;
         }
         let mut due = Vec::new();
-        while rings.advance(300, 1000, &mut due) {}
+        while rings.advance(300, 1000, &mut due).is_none() {}
         assert_eq!(due.len(), 100);
         // One of them lies where the sweep comes to next.
         for tick in [310, 500, 790] {
@@ -105,7 +105,7 @@ fn a_sweep_cycle_finds_dead_entries_although_time_passes() {
                 break;
             }
             let mut due = Vec::new();
-            while rings.advance(to, 50, &mut due) {}
+            while rings.advance(to, 50, &mut due).is_none() {}
             while !rings.sweep(31, &mut each(is_dead)).cycle_done {}
             rings.drain_all(&mut |entry| {
                 assert!(
@@ -133,10 +133,10 @@ fn entries_that_an_unfinished_advance_has_left_are_the_next_deadline() {
     insert(&mut rings, 30);
     assert_eq!(rings.earliest(), Some(5));
     for left in [2, 1] {
-        assert!(rings.advance(9, 1, &mut due), "{left} are left");
+        assert!(rings.advance(9, 1, &mut due).is_none(), "{left} are left");
         assert!(rings.earliest().is_some_and(|next| next <= 5));
     }
-    while rings.advance(9, 1, &mut due) {}
+    while rings.advance(9, 1, &mut due).is_none() {}
     assert_eq!((due.len(), rings.earliest()), (3, Some(30)));
     // Overdue ones, which lie apart.
     (0..2).for_each(|_| insert(&mut rings, 7));
@@ -163,7 +163,7 @@ fn an_advance_goes_through_a_crowded_bucket_piece_by_piece() {
         });
     }
     let (mut due, mut calls) = (Vec::new(), 0);
-    while rings.advance(DUE, 1, &mut due) {
+    while rings.advance(DUE, 1, &mut due).is_none() {
         calls += 1;
     }
     assert_eq!((due.len(), due[0].index), (1, CROWD));
@@ -187,10 +187,10 @@ fn an_entry_that_comes_during_a_cascade_stays_behind_older_ones_of_its_tick() {
     }
     rings.insert(entry(first, 1000));
     let mut due = Vec::new();
-    assert!(rings.advance(first, 1, &mut due) && due.is_empty());
+    assert!(rings.advance(first, 1, &mut due).is_none() && due.is_empty());
     rings.insert(entry(first, 1001));
     rings.insert(entry(tick, 1002));
-    while rings.advance(tick, 1000, &mut due) {}
+    while rings.advance(tick, 1000, &mut due).is_none() {}
     let came = due.iter().map(|entry| entry.index);
     let even = (0..1000).filter(|index| index % 2 == 0);
     assert!(came.eq([1000, 1001].into_iter().chain(even).chain([1002])));

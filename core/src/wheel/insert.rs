@@ -42,14 +42,12 @@ impl Wheel {
             self.make_room(records);
             self.look_ahead_again();
         }
-        self.idle_until = self.idle_until.min(deadline);
-        self.earliest = self.earliest.min(deadline);
         if self.log.admits(deadline) {
             self.insert_behind(entry)
         } else if self.is_turning && deadline <= self.latest {
             self.rings.defer(entry)
         } else {
-            self.rings.try_insert(entry)
+            self.insert_in_rings(entry)
         }
     }
 
@@ -62,9 +60,12 @@ impl Wheel {
         if self.log.is_full() && !self.log.may_bypass(entry.deadline) {
             self.make_room(records);
         }
-        if self.log.may_bypass(entry.deadline) {
-            self.rings.insert(entry);
-        } else if !self.insert_behind(entry) {
+        let is_inserted = if self.log.may_bypass(entry.deadline) {
+            self.insert_in_rings(entry)
+        } else {
+            self.insert_behind(entry)
+        };
+        if !is_inserted {
             no_memory();
         }
     }
@@ -73,13 +74,22 @@ impl Wheel {
     /// nothing then that it could overtake, in the rings. False if there is no memory at all.
     #[inline]
     fn insert_behind(&mut self, entry: Entry) -> bool {
-        self.log.push(entry) || (self.log.len() == 0 && self.rings.try_insert(entry))
+        self.log.push(entry) || (self.log.len() == 0 && self.insert_in_rings(entry))
+    }
+
+    /// Inserts an entry in the rings; false if there is no memory.
+    #[inline]
+    fn insert_in_rings(&mut self, entry: Entry) -> bool {
+        self.idle_until = self.idle_until.min(entry.deadline);
+        self.earliest = self.earliest.min(entry.deadline);
+        self.rings.try_insert(entry)
     }
 
     /// Makes room for an entry in the log, if there is memory.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, records: &impl Records) {
+        self.has_all = false;
         self.begin_block(records);
         if self.log.is_full() {
             self.insert_all();

@@ -181,23 +181,26 @@ impl Rings {
     /// After [`BURST`] entries of one tick, the rest of that tick goes to the backlog. The same holds for overdue entries
     /// while the hand stands still. So later entries do not wait for long.
     ///
-    /// Returns whether the budget ran out. Then entries due at `to` remain beside the backlog, and the caller must call
-    /// again.
+    /// Returns the earliest deadline that is left but for the backlog, `u64::MAX` for none; `None` if the budget ran out.
+    /// Then entries due at `to` remain beside the backlog, and the caller must call again.
     #[must_use = "an advance that ran out of budget has to be called again"]
-    pub fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> bool {
+    pub fn advance(&mut self, to: u64, budget: usize, due: &mut Vec<Entry>) -> Option<u64> {
         let mut left = budget;
         if !self.overdue.is_empty() {
             left -= self.yield_overdue(left, due);
         }
-        let mut more = !self.overdue.is_empty();
-        if !more && to >= self.hand {
+        let next = if !self.overdue.is_empty() {
+            None
+        } else if to < self.hand {
+            Some(self.earliest().unwrap_or(u64::MAX))
+        } else {
             let mut moves = budget
                 .saturating_mul(MOVES_PER_YIELD)
                 .saturating_add(MOVES_AT_LEAST);
-            more = self.advance_rings(to, &mut left, &mut moves, due);
-        }
+            self.advance_rings(to, &mut left, &mut moves, due)
+        };
         self.len -= budget - left;
-        more
+        next
     }
 
     /// Appends up to `limit` of the entries that were set aside to `due`; those of one tick come in the order of their
@@ -375,25 +378,27 @@ impl Rings {
         limit - left
     }
 
-    /// Yields everything due up to `to`, which is not before the hand, and says whether more is due.
+    /// Yields everything due up to `to`, which is not before the hand. Returns the earliest deadline left, `None` if more
+    /// is due.
     fn advance_rings(
         &mut self,
         to: u64,
         left: &mut usize,
         moves: &mut usize,
         due: &mut Vec<Entry>,
-    ) -> bool {
+    ) -> Option<u64> {
         loop {
             let first = self.row.first(self.base);
             let next = self.earliest_in_rings(first);
-            if let Some(start) = self.earliest_recent().filter(|&recent| recent <= to) {
+            let recent = self.earliest_recent();
+            if let Some(start) = recent.filter(|&recent| recent <= to) {
                 if next.is_none_or(|next| start < next) {
                     let recent = Place {
                         bucket: recent_bucket_of(start),
                         start,
                     };
                     if *left == 0 || !self.yield_tick(recent, 0, left, due) {
-                        return true;
+                        return None;
                     }
                     continue;
                 }
@@ -402,10 +407,10 @@ impl Rings {
                 if next.is_none_or(|next| next > to) {
                     // Left over from an advance to a later tick than this one; it can wait.
                     self.hand = to;
-                    return false;
+                    return Some(earlier(recent, next).unwrap_or(u64::MAX));
                 }
                 if !self.cascade(from, moves) {
-                    return true;
+                    return None;
                 }
                 continue;
             }
@@ -414,15 +419,15 @@ impl Rings {
                 let limit = first.map_or(to, |place| to.min(place.start.saturating_sub(1)));
                 self.base = self.base.max(limit);
                 self.hand = to;
-                return false;
+                return Some(earlier(recent, next).unwrap_or(u64::MAX));
             };
             if is_tick(first.bucket) {
                 if *left == 0 {
-                    return true;
+                    return None;
                 }
                 self.base = first.start;
                 if !self.yield_tick(first, self.row.occupied[0], left, due) {
-                    return true;
+                    return None;
                 }
             } else {
                 self.base = first.start - 1;

@@ -192,7 +192,7 @@ mod tests {
             wheel.insert_all();
             assert!(!wheel.has_spare(), "a burst is in the rings");
             let (end, mut due) = (wheel.rings.hand() + 2000, Vec::new());
-            while wheel.rings.advance(end, 4096, &mut due) {
+            while wheel.rings.advance(end, 4096, &mut due).is_none() {
                 due.clear();
             }
             while wheel.rings.has_backlog() {

@@ -39,8 +39,11 @@ pub struct Wheel {
     pub(super) latest: u64,
     /// See [`idle_until`](Wheel::idle_until), but for what the log's newest block has; 0 in a turn.
     pub(super) idle_until: u64,
-    /// At or before every deadline but those in the log's newest block; not known in a turn.
+    /// At or before every deadline but those in the log's newest block. In a turn that [`has_all`](Self::has_all) it is
+    /// that of the rings.
     pub(super) earliest: u64,
+    /// Everything in the rings that was due in the turn has been taken. What comes there since lowers `earliest`.
+    pub(super) has_all: bool,
     pub(super) bound: Bound,
     pub(super) spare: Spare,
     /// For how many ticks spare memory is kept: a second, or one tick if that is longer. Bursts repeat within a second
@@ -66,6 +69,7 @@ impl Wheel {
             latest: 0,
             idle_until: 0,
             earliest: u64::MAX,
+            has_all: false,
             bound: Bound::default(),
             spare: Spare::No,
             keep: rate.per_second(),
@@ -79,7 +83,7 @@ impl Wheel {
     /// deferred since then wait for the next turn.
     pub fn begin_turn(&mut self, now: u64, budget: usize, resumed: bool) -> u64 {
         self.is_turning = true;
-        (self.left, self.fired) = (budget, 0);
+        (self.left, self.fired, self.has_all) = (budget, 0, false);
         if !resumed && !self.rings.deferred.is_empty() {
             self.rings.insert_deferred();
         }
@@ -133,6 +137,10 @@ impl Wheel {
         self.due.clear();
         self.due_next = 0;
         let now = self.latest;
+        if self.has_all && self.earliest.min(self.log.idle_until()) > now {
+            return false;
+        }
+        self.has_all = false;
         while self.left > 0 {
             let mut to = now;
             if self.log.idle_until() <= now {
@@ -145,14 +153,17 @@ impl Wheel {
                     to = now.min(self.log.earliest().saturating_sub(1));
                 }
             }
-            let more = self.take_due(to, BATCH.min(self.left));
+            let next = self.take_due(to, BATCH.min(self.left));
+            if let Some(next) = next.filter(|_| to == now) {
+                (self.earliest, self.has_all) = (next, true);
+            }
             if !self.due.is_empty() {
                 for entry in &self.due {
                     timers.prefetch_due(entry);
                 }
                 return true;
             }
-            if !more {
+            if next.is_some() {
                 return false;
             }
             // A cascade is under way: it counts against the budget like the entries it moves.
@@ -170,28 +181,29 @@ impl Wheel {
         taken
     }
 
-    /// Takes up to `limit` due entries from the rings, and says whether there may be more.
+    /// Takes up to `limit` due entries from the rings. Returns the earliest deadline that is left there, `None` if more may
+    /// be due.
     ///
     /// While there is a backlog it gets as many entries as what is due in time, a batch each by turns, and all if
     /// nothing else is due: a burst and what comes after it slow each other down by half, and neither stops the other.
-    fn take_due(&mut self, now: u64, limit: usize) -> bool {
+    fn take_due(&mut self, now: u64, limit: usize) -> Option<u64> {
         let Self {
             rings, due, ahead, ..
         } = self;
         if *ahead < BATCH || !rings.has_backlog() {
-            let more = rings.advance(now, limit, due);
+            let next = rings.advance(now, limit, due);
             if !rings.has_backlog() {
                 *ahead = 0;
-                return more;
+                return next;
             }
             *ahead += due.len();
-            if more || !due.is_empty() {
-                return true;
+            if next.is_none() || !due.is_empty() {
+                return None;
             }
         }
         rings.take_backlog(limit, due);
         *ahead = ahead.saturating_sub(due.len());
-        true
+        None
     }
 
     /// Ends the turn: sweeps a piece of about `sweep` entries if there are too many zombies, and looks ahead. Returns how
@@ -200,8 +212,14 @@ impl Wheel {
         self.is_turning = false;
         self.bound.fired += self.fired as u64;
         let sweeping = self.sweep(records, requested, sweep);
-        let earliest = self.find_earliest();
-        // With nothing left none is, also at the last tick, at which a shutdown fires everything.
+        // At the last tick, at which a shutdown fires everything, a deadline of "never" is due as well: with nothing left
+        // none is.
+        let is_done = self.has_all && self.due_next == self.due.len();
+        let earliest = if is_done && !self.is_at_last_tick() {
+            Some(self.earliest.min(self.log.earliest()))
+        } else {
+            self.find_earliest()
+        };
         let more = sweeping || earliest.is_some_and(|earliest| earliest <= self.latest);
         self.earliest = earliest.unwrap_or(u64::MAX).min(self.rings.deferred.min);
         if !more && self.rings.deferred.is_empty() {
@@ -232,6 +250,7 @@ impl Wheel {
     /// Finds the earliest deadline again after entries have left the log's newest block between two turns.
     pub(super) fn look_ahead_again(&mut self) {
         self.be_busy();
+        self.has_all = false;
         self.earliest = self.next_of_all();
     }
 
@@ -255,6 +274,8 @@ impl Wheel {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn next_of_all(&self) -> u64 {
         let earliest = self.find_earliest().unwrap_or(u64::MAX);
         earliest.min(self.rings.deferred.min)

@@ -75,7 +75,7 @@ impl Timers {
     /// What comes out of the rings, in order.
     fn came(&mut self) -> Vec<u32> {
         let mut due = Vec::new();
-        while self.wheel.rings.advance(u64::MAX, 1000, &mut due) {}
+        while self.wheel.rings.advance(u64::MAX, 1000, &mut due).is_none() {}
         due.iter().map(|entry| entry.index).collect()
     }
 
@@ -264,7 +264,7 @@ fn sealed_entries_come_in_order_and_in_time() {
                     wheel.log.follow(now);
                 }
                 let (mut due, to) = (Vec::new(), now.min(wheel.log.earliest().saturating_sub(1)));
-                while wheel.rings.advance(to, 1_000, &mut due) {}
+                while wheel.rings.advance(to, 1_000, &mut due).is_none() {}
                 expected.come(&due, to);
                 if to == now {
                     let rest = expected.awaited.split_off(&(now + 1));
