@@ -2,14 +2,14 @@
 //! serves all that wait in a process. What a consumer does not acknowledge in time is given to another one,
 //! so a job can arrive twice, with the same id.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use futures_util::future::{join_all, select_all};
+use futures_util::future::{join_all, select_all, try_join_all};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::task::JoinHandle;
@@ -20,9 +20,9 @@ use crate::job::{FARTHEST, MOST_PARTITIONS, Priority, Queue};
 use crate::link::CHECK;
 use crate::settings::Settings;
 use crate::store::{Delivery, Hold, Nack, Receipt, Store, Taken};
-use crate::units::lock;
+use crate::units::{lock, random};
 
-/// How often all partitions are asked though no notice has come: one that was sent may be lost.
+/// How often all partitions are asked though no notice has come: one that was sent may be lost. `take.lua` knows it.
 const SWEEP: Duration = Duration::from_secs(15);
 
 /// Distance of tries to connect again.
@@ -37,10 +37,20 @@ const FAIR: usize = 10;
 /// Queues that an inbox remembers though nobody waits for them.
 const QUEUES: usize = 100;
 
+/// Who takes, and what this inbox was told in place of others.
+#[derive(Default)]
+struct Calls {
+    /// Tasks that take.
+    tasks: usize,
+    /// Partitions that were not asked since, and of which others would be told.
+    told: BTreeSet<u16>,
+}
+
 /// What the tasks that wait for one queue and the one that hears share.
 struct News {
-    /// Partitions in which jobs may be ready.
+    /// Partitions in which jobs may be ready. Of the others this inbox is told.
     maybe: Vec<AtomicBool>,
+    calls: Mutex<Calls>,
     changed: Notify,
     next_sweep: Mutex<Instant>,
     /// A request without permits was refused.
@@ -58,6 +68,7 @@ impl News {
             maybe: (0..MOST_PARTITIONS)
                 .map(|_| AtomicBool::new(true))
                 .collect(),
+            calls: Mutex::default(),
             changed: Notify::new(),
             next_sweep: Mutex::new(Instant::now() + SWEEP),
             is_limited: AtomicBool::new(false),
@@ -100,6 +111,24 @@ impl News {
         while !has_changed && Instant::now() < wake {
             let till = self.sweep().min(wake);
             has_changed = timeout_at(till.into(), changed.as_mut()).await.is_ok();
+        }
+    }
+
+    /// Notes what this inbox was told in place of others; not if nobody takes here.
+    fn told(&self, partition: u16) -> bool {
+        let mut calls = lock(&self.calls);
+        let takes = calls.tasks > 0;
+        if takes {
+            calls.told.insert(partition);
+        }
+        takes
+    }
+
+    /// Notes that partitions are asked.
+    fn asks(&self, shares: &[(u16, usize)]) {
+        let mut calls = lock(&self.calls);
+        for (partition, _) in shares {
+            calls.told.remove(partition);
         }
     }
 
@@ -172,16 +201,20 @@ impl Board {
 pub(crate) struct Inbox {
     store: Store,
     board: Arc<Board>,
+    /// Names the channel that tells it of jobs.
+    name: Arc<str>,
     hearing: Mutex<JoinHandle<()>>,
 }
 
 impl Inbox {
     pub(crate) fn open(store: Store) -> Self {
         let board = Arc::new(Board::default());
-        let hearing = tokio::spawn(hear(store.clone(), Arc::clone(&board)));
+        let name: Arc<str> = format!("{:016x}", random()).into();
+        let hearing = tokio::spawn(hear(store.clone(), Arc::clone(&board), Arc::clone(&name)));
         Self {
             store,
             board,
+            name,
             hearing: Mutex::new(hearing),
         }
     }
@@ -190,7 +223,8 @@ impl Inbox {
     fn hear_again(&self) {
         let mut hearing = lock(&self.hearing);
         if hearing.is_finished() {
-            *hearing = tokio::spawn(hear(self.store.clone(), Arc::clone(&self.board)));
+            let (board, name) = (Arc::clone(&self.board), Arc::clone(&self.name));
+            *hearing = tokio::spawn(hear(self.store.clone(), board, name));
         }
     }
 
@@ -210,6 +244,10 @@ impl Inbox {
         let of = |queue: &Queue| (queue.clone(), self.board.of(queue));
         let all: Vec<(Queue, Arc<News>)> = queues.iter().map(of).collect();
         let most = most.clamp(1, MOST);
+        let _taking: Vec<Taking<'_>> = all
+            .iter()
+            .map(|(queue, news)| Taking::begin(&self.store, queue, news))
+            .collect();
         let mut has_sifted = false;
         self.hear_again();
         loop {
@@ -312,9 +350,10 @@ impl Inbox {
         permits_end_ms: u64,
     ) -> Result<Taken> {
         let (shares, others) = self.shares(news, queue, most, hold).await;
+        news.asks(&shares);
         let asked = shares.iter().map(|&(partition, share)| {
             self.store
-                .take(partition, queue, share, hold, permits_end_ms)
+                .take(partition, queue, share, hold, permits_end_ms, &self.name)
         });
         let mut arrived = Taken {
             left: others,
@@ -406,7 +445,8 @@ impl Inbox {
         hold: &Hold,
     ) -> Option<Vec<(u16, usize)>> {
         let asked = flagged.partitions.iter();
-        let asked = asked.map(|&partition| self.store.take(partition, queue, 0, hold, 0));
+        let asked =
+            asked.map(|&partition| self.store.take(partition, queue, 0, hold, 0, &self.name));
         let mut waiting = Vec::new();
         for (&partition, counted) in flagged.partitions.iter().zip(join_all(asked).await) {
             // One that does not answer is asked for a job, and that request fails.
@@ -453,7 +493,7 @@ impl Inbox {
         let counts = flagged
             .partitions
             .iter()
-            .map(|&partition| self.store.take(partition, queue, 0, hold, 0));
+            .map(|&partition| self.store.take(partition, queue, 0, hold, 0, &self.name));
         let mut counts = join_all(counts).await.into_iter();
         let is_empty = |counted: Result<Taken>| counted.is_ok_and(|counted| counted.left == 0);
         flagged
@@ -481,9 +521,9 @@ impl Drop for Inbox {
 }
 
 /// Hears in which partitions jobs are ready, for as long as the inbox is there.
-async fn hear(store: Store, board: Arc<Board>) {
+async fn hear(store: Store, board: Arc<Board>, name: Arc<str>) {
     loop {
-        if let Err(error) = hear_on(&store, &board).await {
+        if let Err(error) = hear_on(&store, &board, &name).await {
             tracing::debug!("no notices of ready jobs: {error}");
         }
         board.each(News::all);
@@ -491,41 +531,114 @@ async fn hear(store: Store, board: Arc<Board>) {
     }
 }
 
-async fn hear_on(store: &Store, board: &Board) -> redis::RedisResult<()> {
+async fn hear_on(store: &Store, board: &Board, name: &str) -> redis::RedisResult<()> {
     let link = &store.link;
     let (mut sink, mut notices) = link.pubsub().await?.split();
-    link.within(sink.subscribe(store.ready_channel())).await?;
+    let channels = [store.ready_channel(), store.inbox_channel(0, name)];
+    link.within(sink.subscribe(&channels)).await?;
+    let mut shards = link.shards().await?;
+    let mut subscribed = 0;
     // What became ready before is not announced again.
     board.each(News::all);
     let mut check = interval(CHECK);
     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        if let Some(shards) = &shards {
+            let (known, all) = (subscribed, store.partitions());
+            let added = (known..all).map(|one| shards.subscribe(store.inbox_channel(one, name)));
+            try_join_all(added).await?;
+            subscribed = all;
+            if known < all {
+                board.each(News::all);
+            }
+        }
+        let of_shards = async {
+            match &mut shards {
+                Some(shards) => shards.next().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             notice = notices.next() => match notice {
-                Some(notice) => heard(board, &notice.get_payload::<String>().unwrap_or_default()),
+                Some(notice) => heard(store, board, &notice.get_payload::<String>().unwrap_or_default()),
                 None => return Ok(()),
             },
+            notice = of_shards => heard(store, board, &notice?),
             _ = check.tick() => {
                 link.within(sink.ping::<()>()).await?;
+                if let Some(shards) = &shards {
+                    shards.check().await?;
+                }
                 let _ = store.refresh().await;
             }
         }
     }
 }
 
-/// A notice is a partition, `*` for all of them, or `!` if jobs of a priority are ready, and a queue unless it is the
-/// default one.
-fn heard(board: &Board, notice: &str) {
-    let (partition, queue) = notice.split_once(' ').unwrap_or((notice, ""));
-    let news = lock(&board.queues).get(&Queue::of_suffix(queue)).cloned();
-    let number = partition.parse::<u16>();
-    match (news, number) {
-        (Some(news), Ok(partition)) => news.one(partition),
+/// A notice begins with `*` for all partitions, `!` if jobs of a priority are ready, or a partition and whether other
+/// inboxes would be told; a queue follows.
+fn heard(store: &Store, board: &Board, notice: &str) {
+    let (word, rest) = notice.split_once(' ').unwrap_or((notice, ""));
+    let partition = word.parse::<u16>().ok();
+    let (others, suffix) = match partition {
+        Some(_) => rest.split_once(' ').unwrap_or((rest, "")),
+        None => ("", rest),
+    };
+    let queue = Queue::of_suffix(suffix);
+    let news = lock(&board.queues).get(&queue).cloned();
+    match (news, partition) {
+        (Some(news), Some(partition)) => {
+            if others == "1" && !news.told(partition) {
+                pass(store, &queue, [partition].into());
+            }
+            news.one(partition);
+        }
+        (None, Some(partition)) => pass(store, &queue, [partition].into()),
         // The notice of the partition comes next.
-        (Some(news), Err(_)) if partition == "!" => news.hear_urgent(),
-        (Some(news), Err(_)) => news.all(),
+        (Some(news), None) if word == "!" => news.hear_urgent(),
+        (Some(news), None) => news.all(),
         // Nobody here waits for this queue; who begins to asks all partitions.
-        (None, _) => {}
+        (None, None) => {}
+    }
+}
+
+/// Has other inboxes told what nobody here takes. If that fails, the next renewal does it.
+fn pass(store: &Store, queue: &Queue, partitions: BTreeSet<u16>) {
+    let (store, queue) = (store.clone(), queue.clone());
+    // A task may be dropped where no runtime is.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return;
+    };
+    runtime.spawn(async move {
+        for partition in partitions {
+            if let Err(error) = store.pass(partition, &queue).await {
+                tracing::debug!(partition, "not passed on: {error}");
+            }
+        }
+    });
+}
+
+/// A task that takes. When the last one ends, others are told what it has not asked.
+struct Taking<'a> {
+    store: &'a Store,
+    queue: &'a Queue,
+    news: &'a News,
+}
+
+impl<'a> Taking<'a> {
+    fn begin(store: &'a Store, queue: &'a Queue, news: &'a News) -> Self {
+        lock(&news.calls).tasks += 1;
+        Self { store, queue, news }
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        let mut calls = lock(&self.news.calls);
+        calls.tasks -= 1;
+        if calls.tasks == 0 && !calls.told.is_empty() {
+            pass(self.store, self.queue, std::mem::take(&mut calls.told));
+        }
     }
 }
 

@@ -14,10 +14,10 @@ use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
-    FromRedisValue, IntoConnectionInfo, RedisConnectionInfo, RedisError, RedisResult,
-    ScriptInvocation, TlsCertificates, TlsMode,
+    FromRedisValue, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo,
+    RedisError, RedisResult, ScriptInvocation, TlsCertificates, TlsMode, Value,
 };
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::time::timeout;
 
 use crate::settings::Settings;
@@ -46,6 +46,40 @@ pub(crate) struct Link {
 enum Wire {
     One(MultiplexedConnection),
     Cluster(ClusterConnection),
+}
+
+/// Hears notices that only the server of their slot passes on.
+pub(crate) struct Shards {
+    wire: ClusterConnection,
+    pushes: mpsc::UnboundedReceiver<PushInfo>,
+}
+
+impl Shards {
+    pub(crate) async fn subscribe(&self, channel: String) -> RedisResult<()> {
+        self.wire.clone().ssubscribe(channel).await
+    }
+
+    /// Waits for the next notice. Fails if one may have been missed: a connection has ended, or a slot has moved.
+    pub(crate) async fn next(&mut self) -> RedisResult<String> {
+        while let Some(push) = self.pushes.recv().await {
+            match push.kind {
+                PushKind::SMessage => {
+                    let notice = push.data.into_iter().nth(1).unwrap_or(Value::Nil);
+                    return Ok(String::from_redis_value(notice)?);
+                }
+                PushKind::Disconnection | PushKind::SUnsubscribe => break,
+                _ => {}
+            }
+        }
+        Err((ErrorKind::Io, "notices of a partition are not heard").into())
+    }
+
+    /// Asks each server for an answer.
+    pub(crate) async fn check(&self) -> RedisResult<()> {
+        let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+        let mut wire = self.wire.clone();
+        wire.route_command(redis::cmd("PING"), all).await.map(drop)
+    }
 }
 
 /// Chooses the cryptography of TLS for this process; a later call changes nothing.
@@ -172,16 +206,8 @@ impl Link {
     async fn connect(&self) -> RedisResult<Wire> {
         let patience = self.settings.patience;
         if self.settings.redis_cluster {
-            let mut builder = ClusterClientBuilder::new(self.servers()?)
-                .connection_timeout(patience)
-                .response_timeout(patience)
-                .overall_response_timeout(Some(patience));
-            if let Some(certificates) = self.certificates()? {
-                builder = builder.certs(certificates);
-            }
-            return Ok(Wire::Cluster(
-                builder.build()?.get_async_connection().await?,
-            ));
+            let client = self.cluster()?.build()?;
+            return Ok(Wire::Cluster(client.get_async_connection().await?));
         }
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(patience))
@@ -191,6 +217,30 @@ impl Link {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map(Wire::One)
+    }
+
+    fn cluster(&self) -> RedisResult<ClusterClientBuilder> {
+        let patience = self.settings.patience;
+        let mut builder = ClusterClientBuilder::new(self.servers()?)
+            .connection_timeout(patience)
+            .response_timeout(patience)
+            .overall_response_timeout(Some(patience));
+        if let Some(certificates) = self.certificates()? {
+            builder = builder.certs(certificates);
+        }
+        Ok(builder)
+    }
+
+    /// Opens a connection that hears notices which only the server of their slot passes on; none without a cluster.
+    pub(crate) async fn shards(&self) -> RedisResult<Option<Shards>> {
+        if !self.settings.redis_cluster {
+            return Ok(None);
+        }
+        let (pushed, pushes) = mpsc::unbounded_channel();
+        let builder = self.cluster()?.use_protocol(ProtocolVersion::RESP3);
+        let client = builder.push_sender(pushed).build()?;
+        let wire = client.get_async_connection().await?;
+        Ok(Some(Shards { wire, pushes }))
     }
 
     /// Opens a connection that hears notices. A cluster passes each notice on to all of its servers.

@@ -27,22 +27,37 @@ macro_rules! script {
     };
     ($name:literal, $flags:literal) => {{
         static SCRIPT: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| {
-            redis::Script::new(concat!(
-                $flags,
-                include_str!(concat!(
-                    env!("CARGO_MANIFEST_DIR"),
-                    "/src/scripts/common.lua"
-                )),
-                include_str!(concat!(
-                    env!("CARGO_MANIFEST_DIR"),
-                    "/src/scripts/",
-                    $name,
-                    ".lua"
-                ))
-            ))
+            let body = include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/src/scripts/",
+                $name,
+                ".lua"
+            ));
+            redis::Script::new(&(String::from($flags) + &$crate::store::with_common(body)))
         });
         &*SCRIPT
     }};
+}
+
+/// Puts before a script what it calls of `common.lua`: Redis makes each function anew for each call of a script.
+fn with_common(body: &str) -> String {
+    let mut above = include_str!("scripts/common.lua");
+    let mut script = body.to_owned();
+    // Functions call only those above them.
+    while let Some((rest, function)) = above.rsplit_once("local function ") {
+        let name = function.split('(').next().unwrap_or_default();
+        if calls(&script, name) {
+            script = format!("local function {function}{script}");
+        }
+        above = rest;
+    }
+    above.to_owned() + &script
+}
+
+fn calls(text: &str, name: &str) -> bool {
+    let call = format!("{name}(");
+    let mut before = text.match_indices(&call).map(|(at, _)| &text[..at]);
+    before.any(|before| !before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
 }
 
 mod deliveries;
@@ -69,7 +84,7 @@ const OLDEST: (u32, u32) = (7, 0);
 
 /// Counts the changes of what the keys hold that nodes of another version could not read. Such nodes refuse
 /// to start; nodes of one layout run side by side, because each names its scripts by their hashes.
-const LAYOUT: u64 = 4;
+const LAYOUT: u64 = 5;
 
 /// Access to the jobs of a namespace, from any task of any process.
 ///
@@ -221,9 +236,18 @@ impl Store {
         format!("{}:{{{partition}}}", self.settings.namespace)
     }
 
-    /// The channel that says in which partition jobs are ready.
+    /// The channel that tells all inboxes what may have changed for a queue.
     pub(crate) fn ready_channel(&self) -> String {
         format!("{}:ready{}", self.settings.namespace, self.link.database())
+    }
+
+    /// The channel that tells an inbox in which partition jobs are ready; in a cluster it has one for each partition.
+    pub(crate) fn inbox_channel(&self, partition: u16, inbox: &str) -> String {
+        let base = match self.settings.redis_cluster {
+            true => self.base(partition),
+            false => self.settings.namespace.clone(),
+        };
+        format!("{base}:inbox:{inbox}{}", self.link.database())
     }
 
     /// The channel that says at which moments something becomes due in the partition that has this base.
@@ -492,6 +516,21 @@ impl std::fmt::Debug for Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_has_the_functions_that_it_calls_and_no_others() {
+        let script = with_common("return move_back(1, 2), announcement(3)\n");
+        let has = |name: &str| script.contains(&format!("local function {name}("));
+        assert!(script.starts_with("-- Begins") && script.ends_with("announcement(3)\n"));
+        assert!(
+            ["text", "move_back"].iter().all(|name| has(name)),
+            "{script}"
+        );
+        assert!(
+            !["now_us", "announce"].iter().any(|name| has(name)),
+            "{script}"
+        );
+    }
 
     #[test]
     fn versions_compare_as_numbers() {

@@ -22,14 +22,27 @@ end
 local function key_of(kind, queue)
   return base .. ':' .. kind .. (queue == '' and '' or ':' .. queue)
 end
--- The list of jobs of a queue that wait for a consumer, of one priority.
+-- The jobs of a queue that wait for a consumer, of one priority, in the order in which they were made ready: a score is
+-- this moment in ms, and a part of a ms for each job before it in the same script.
 local function ready_key(queue, priority)
   return key_of(priority == 0 and 'ready' or 'ready' .. priority, queue)
 end
--- These lists from one priority down to another.
-local function ready_keys(queue, from, to)
-  local keys = {}
-  for priority = from, to, -1 do keys[#keys + 1] = ready_key(queue, priority) end
+local function make_ready(queue, priority, entries)
+  redis.call('ZADD', ready_key(queue, priority), unpack(entries))
+  if priority > 0 then redis.call('SADD', base .. ':rules', 'urgent:' .. queue) end
+end
+-- The keys of those that may have jobs, from the highest priority down. A queue that has none with a priority is no longer
+-- urgent.
+local function ready_keys(queue, is_urgent)
+  local keys, rule = {}, 'urgent:' .. queue
+  if (is_urgent or redis.call('SISMEMBER', base .. ':rules', rule)) == 1 then
+    for priority = 9, 1, -1 do keys[#keys + 1] = ready_key(queue, priority) end
+    if redis.call('EXISTS', unpack(keys)) == 0 then
+      redis.call('SREM', base .. ':rules', rule)
+      keys = {}
+    end
+  end
+  keys[#keys + 1] = ready_key(queue, 0)
   return keys
 end
 -- Plans jobs of a queue. What follows are moments, of which one is the soonest, and ids, in turn. `heads` has the first
@@ -42,6 +55,23 @@ end
 local function note_head(queue)
   local first = redis.call('ZRANGE', key_of('due', queue), 0, 0, 'WITHSCORES')[2]
   if first then redis.call('ZADD', base .. ':heads', first, queue) else redis.call('ZREM', base .. ':heads', queue) end
+end
+-- Tells inboxes that wait for jobs of a queue here, each for one of so many jobs, and each once: it waits again when it
+-- has asked and found none left. One that nobody hears has ended. Notes the queue for `renew` if others wait besides.
+-- Returns whether others do (0 or 1), or nothing if none was told.
+local function tell(queue, count, now)
+  local waiters, others = key_of('waiters', queue), nil
+  local partition = string.match(base, '{(%d+)}')
+  while count > 0 do
+    local inbox = redis.call('SPOP', waiters)
+    if not inbox then break end
+    others = redis.call('EXISTS', waiters)
+    -- In a cluster an inbox has a channel for each partition.
+    local publish = string.sub(inbox, 1, #base) == base and 'SPUBLISH' or 'PUBLISH'
+    count = count - redis.call(publish, inbox, partition .. ' ' .. others .. ' ' .. queue)
+  end
+  if others == 1 then redis.call('ZADD', base .. ':told', text(now), queue) end
+  return others
 end
 -- Tells the holder of the partition when something is due, if that is its first moment now.
 local function announce(soonest)
@@ -74,14 +104,14 @@ local function bury(id, reason, now_ms)
 end
 -- Ends the hold of a job: it is ready again, or dead if its attempts are used up. Returns 'orphan', 'died' or 'ready'.
 local function end_hold(id, queue, held_key, now)
-  local job = redis.call('HMGET', base .. ':job:' .. id, 'attempt', 'spent', 'policy', 'due', 'fired')
+  local job = redis.call('HMGET', base .. ':job:' .. id, 'attempt', 'spent', 'policy', 'due')
   redis.call('ZREM', held_key, id)
   if not job[4] then return 'orphan' end
   if job[1] - (job[2] or 0) >= tonumber(string.match(job[3], '^%d+')) then
     bury(id, 'not acknowledged in time', now)
     return 'died'
   end
-  redis.call('RPUSH', ready_key(queue, priority_of(id)), id .. ' ' .. job[4] .. ' ' .. job[5])
+  make_ready(queue, priority_of(id), { text(now), id })
   return 'ready'
 end
 -- Notes when the first hold of a queue ends; the holder of the partition is told if that is the first of all.

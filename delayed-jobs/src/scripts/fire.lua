@@ -1,64 +1,87 @@
 -- Makes what is due ready for the consumers, if the caller still holds the partition. The clock that
 -- decides is this server's, so no job is early however wrong a node's clock is.
--- ARGV lease as it was granted, most jobs per call, channel that says what is ready, partition
+-- ARGV lease as it was granted, most jobs per call (at most 4096), channel that all inboxes hear
 -- Returns {-1} if fenced, else {now in us, next due or -1, {lateness in ms ...},
 --   {name, moment, recurrence, queue and priority of each schedule whose moment has come ...}, jobs that died when
 --   their holds ended}
 if redis.call('GET', base .. ':lease') ~= ARGV[1] then return { -1, false, false, false, 0 } end
 local now = now_us()
 local now_ms = math.floor(now / 1000)
--- Tells consumers that jobs of a queue are ready here.
-local function tell_ready(queue, urgent)
-  -- Consumers that know it ask all partitions which priorities they have.
-  if urgent then redis.call('PUBLISH', ARGV[3], '! ' .. queue) end
-  redis.call('PUBLISH', ARGV[3], queue == '' and ARGV[4] or ARGV[4] .. ' ' .. queue)
+-- Jobs of each queue that are ready now, and whether some have a priority.
+local counts, urgent = {}, {}
+local function count(queue, more, priority)
+  counts[queue] = (counts[queue] or 0) + more
+  urgent[queue] = urgent[queue] or priority > 0
 end
 local find, byte = string.find, string.byte
-local late, fired, room = {}, ' ' .. text(now_ms), tonumber(ARGV[2])
-for _, queue in ipairs(redis.call('ZRANGEBYSCORE', base .. ':heads', '-inf', now_ms, 'LIMIT', 0, room)) do
-  local due_key, plain, urgent = key_of('due', queue), {}, nil
-  local due = redis.call('ZRANGEBYSCORE', due_key, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, room)
+local late, room = {}, tonumber(ARGV[2])
+-- Returns the first members of a set and their scores: with the first that is not due yet, if there is one.
+local function first_of(set, most)
+  -- Mostly few are due.
+  local found = redis.call('ZRANGE', set, 0, 8, 'WITHSCORES')
+  local last = #found == 18 and tonumber(found[18])
+  return last and last <= now_ms and redis.call('ZRANGE', set, 0, most, 'WITHSCORES') or found
+end
+local heads = first_of(base .. ':heads', room)
+for at = 1, #heads, 2 do
+  if room == 0 or tonumber(heads[at + 1]) > now_ms then break end
+  local queue, fired, head, sets = heads[at], 0, nil, {}
+  local due_key = key_of('due', queue)
+  local due = first_of(due_key, room)
   for i = 1, #due, 2 do
-    local id, ready = due[i], plain
-    -- Behind the digits comes the priority, or `-` and the queue, or nothing.
-    local priority = byte(id, find(id, '-', 1, true) + 17)
-    if priority and priority ~= 45 then
-      urgent = urgent or {}
-      ready = urgent[priority] or {}
-      urgent[priority] = ready
+    local id, moment = due[i], tonumber(due[i + 1])
+    if moment > now_ms or fired == room then
+      head = due[i + 1]
+      break
     end
-    ready[#ready + 1] = id .. ' ' .. due[i + 1] .. fired
-    late[#late + 1] = now_ms - tonumber(due[i + 1])
+    -- Behind the digits comes the priority, or `-` and the queue, or nothing.
+    local priority = byte(id, find(id, '-', 1, true) + 17) or 45
+    local entries = sets[priority]
+    if not entries then
+      entries = {}
+      sets[priority] = entries
+    end
+    entries[#entries + 1], entries[#entries + 2] = now_ms + #late / 4096, id
+    late[#late + 1] = now_ms - moment
+    fired = fired + 1
   end
   -- They are the first ones, because nothing else happens meanwhile.
-  if #due > 0 then redis.call('ZREMRANGEBYRANK', due_key, 0, #due / 2 - 1) end
-  note_head(queue)
-  if #plain > 0 then redis.call('RPUSH', ready_key(queue, 0), unpack(plain)) end
-  for priority, ready in pairs(urgent or {}) do redis.call('RPUSH', ready_key(queue, priority - 48), unpack(ready)) end
-  tell_ready(queue, urgent)
-  room = room - #due / 2
-  if room == 0 then break end
+  if fired > 0 then redis.call('ZREMRANGEBYRANK', due_key, 0, fired - 1) end
+  if head then redis.call('ZADD', base .. ':heads', head, queue) else redis.call('ZREM', base .. ':heads', queue) end
+  for priority, entries in pairs(sets) do
+    priority = priority == 45 and 0 or priority - 48
+    make_ready(queue, priority, entries)
+    count(queue, #entries / 2, priority)
+  end
+  room = room - fired
 end
 -- Jobs of consumers that have died.
 local died = 0
-for _, queue in ipairs(redis.call('ZRANGEBYSCORE', base .. ':holds', '-inf', now_ms, 'LIMIT', 0, 10)) do
-  local held_key, again, urgent = key_of('held', queue), false, false
+local hold = tonumber(redis.call('ZRANGE', base .. ':holds', 0, 0, 'WITHSCORES')[2])
+local ended = hold and hold <= now_ms and
+  redis.call('ZRANGEBYSCORE', base .. ':holds', '-inf', now_ms, 'LIMIT', 0, 10) or {}
+for _, queue in ipairs(ended) do
+  local held_key = key_of('held', queue)
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', held_key, '-inf', now_ms, 'LIMIT', 0, 100)) do
     local what = end_hold(id, queue, held_key, now_ms)
     if what == 'ready' then
-      again, urgent = true, urgent or priority_of(id) > 0
+      count(queue, 1, priority_of(id))
     elseif what == 'died' then
       died = died + 1
     end
   end
   local left = redis.call('ZRANGE', held_key, 0, 0, 'WITHSCORES')[2]
   if left then redis.call('ZADD', base .. ':holds', left, queue) else redis.call('ZREM', base .. ':holds', queue) end
-  if again then tell_ready(queue, urgent) end
+end
+for queue, more in pairs(counts) do
+  -- Inboxes that know it ask all partitions which priorities they have.
+  if urgent[queue] then redis.call('PUBLISH', ARGV[3], '! ' .. queue) end
+  tell(queue, more, now_ms)
 end
 local first = redis.call('ZRANGE', base .. ':heads', 0, 0, 'WITHSCORES')[2]
 local next, passed = first and tonumber(first) or math.huge, {}
-local hold = redis.call('ZRANGE', base .. ':holds', 0, 0, 'WITHSCORES')[2]
-if hold then next = math.min(next, tonumber(hold)) end
+if #ended > 0 then hold = tonumber(redis.call('ZRANGE', base .. ':holds', 0, 0, 'WITHSCORES')[2]) end
+if hold then next = math.min(next, hold) end
 local schedules = redis.call('ZRANGE', base .. ':schedules', 0, 9, 'WITHSCORES')
 for i = 1, #schedules, 2 do
   local name, at = schedules[i], tonumber(schedules[i + 1])

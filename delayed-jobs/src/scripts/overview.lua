@@ -9,22 +9,22 @@ local lag = first[2] and math.max(0, now - tonumber(first[2])) or 0
 local function since(fired) return fired and math.max(0, now - tonumber(fired)) or 0 end
 local queues, all_dead = {}, 0
 local function look(queue)
-  local lists, held = ready_keys(queue, 9, 0), key_of('held', queue)
+  local held = key_of('held', queue)
   local pending, dead = redis.call('ZCARD', key_of('due', queue)), redis.call('ZCARD', key_of('dead', queue))
   all_dead = all_dead + dead
   local waiting, taken, age = 0, redis.call('ZCARD', held), 0
-  local first_list = redis.call('EXISTS', unpack(lists, 1, 9)) > 0 and 1 or 10
-  for i = first_list, 10 do
-    local first = redis.call('LINDEX', lists[i], 0)
+  for _, key in ipairs(ready_keys(queue)) do
+    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
     if first then
-      waiting = waiting + redis.call('LLEN', lists[i])
-      age = math.max(age, since(string.match(first, '(%S+)$')))
+      waiting = waiting + redis.call('ZCARD', key)
+      age = math.max(age, since(math.floor(first)))
     end
   end
   if queue ~= '' and pending + waiting + taken + dead == 0 then
     -- The next job makes it known again.
     redis.call('SREM', base .. ':queues', queue)
     redis.call('HDEL', base .. ':asked', queue)
+    redis.call('EXPIRE', key_of('waiters', queue), 60)
     return
   end
   local next = redis.call('ZRANGE', held, 0, 0)[1]

@@ -146,7 +146,8 @@ pub(crate) enum Failed {
 
 impl Store {
     /// Takes at most `most` jobs of a queue from one partition, to be ended within the hold, or by the moment at which the
-    /// permits for them end; that is 0 without permits. With a `most` of 0 it only counts what is left.
+    /// permits for them end; that is 0 without permits. With a `most` of 0 it only counts what is left. If nothing is,
+    /// this inbox is told of the next job.
     pub(crate) async fn take(
         &self,
         partition: u16,
@@ -154,9 +155,11 @@ impl Store {
         most: usize,
         hold: &Hold,
         permits_end_ms: u64,
+        inbox: &str,
     ) -> Result<Taken> {
+        let inbox = self.inbox_channel(partition, inbox);
         let (lasts_ms, by) = (millis(hold.lasts), &hold.by);
-        let args = (most, lasts_ms, queue.suffix(), permits_end_ms, by);
+        let args = (most, lasts_ms, queue.suffix(), permits_end_ms, by, inbox);
         type Reply = (i64, u64, u64, Vec<Fields>, Vec<u64>);
         let (left, orphans, died, jobs, waiting): Reply =
             self.run(script!("take"), partition, args).await?;
@@ -169,6 +172,12 @@ impl Store {
             needs_permits: left < 0,
             waiting,
         })
+    }
+
+    /// Tells another inbox that a partition has jobs of a queue.
+    pub(crate) async fn pass(&self, partition: u16, queue: &Queue) -> Result<()> {
+        let passed = self.run::<u8>(script!("pass"), partition, queue.suffix());
+        passed.await.map(drop)
     }
 
     /// Ends jobs; whether each was still held.

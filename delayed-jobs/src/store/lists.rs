@@ -235,12 +235,11 @@ impl Store {
             }
             lists.push(format!("{base}:ready{suffix}"));
             for ready in lists {
-                let found: Vec<String> = self.ask(&Cmd::lrange(&ready, first, last)).await?;
+                let found: Vec<String> = self.ask(&Cmd::zrange(&ready, first, last)).await?;
                 if !found.is_empty() {
-                    let id = |item: &String| Some(item.split(' ').next()?.to_owned());
-                    return Ok(found.iter().filter_map(id).collect());
+                    return Ok(found);
                 }
-                let waiting: isize = self.ask(&Cmd::llen(ready)).await?;
+                let waiting: isize = self.ask(&Cmd::zcard(ready)).await?;
                 (first, last) = ((first - waiting).max(0), (last - waiting).max(0));
             }
             let found: Vec<String> = self.ask(&Cmd::zrange(&held, first, last)).await?;

@@ -62,7 +62,7 @@ impl Store {
     /// Makes due jobs ready for the consumers; nothing if the lease is not held any more.
     pub(crate) async fn fire(&self, partition: u16, lease: &str) -> Result<Timed<Option<Fired>>> {
         type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Vec<Passed>>, u64);
-        let args = (lease, MOST_AT_ONCE, self.ready_channel(), partition);
+        let args = (lease, MOST_AT_ONCE, self.ready_channel());
         let Timed {
             value,
             sent,

@@ -212,7 +212,9 @@ impl Store {
     pub(super) async fn copy_rules(&self, added: std::ops::Range<u16>) -> Result<()> {
         let mut copied = HashSet::new();
         loop {
-            let rules: HashSet<String> = self.ask(&Cmd::smembers(self.rules(0))).await?;
+            let mut rules: HashSet<String> = self.ask(&Cmd::smembers(self.rules(0))).await?;
+            // That is of the jobs there.
+            rules.retain(|rule| !rule.starts_with("urgent:"));
             if rules == copied {
                 return Ok(());
             }

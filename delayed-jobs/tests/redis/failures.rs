@@ -88,7 +88,7 @@ async fn a_request_to_fire_that_was_held_up_is_refused() {
     };
     type Reply = (i64, Option<i64>, Option<Vec<u64>>, Option<Vec<String>>, u64);
     let fire =
-        async |lease: &str| -> Reply { scene.script("fire", (lease, 10, "jobs:ready", 0)).await };
+        async |lease: &str| -> Reply { scene.script("fire", (lease, 10, "jobs:ready")).await };
     let old = take("a").await.unwrap();
     assert_eq!((old.as_str(), take("b").await), ("1@a", None));
     let id = scene.create(NewJob::new("x", When::At(0))).await;

@@ -6,7 +6,7 @@
 //!   and runtimes that stand still
 //! * `servers` - an old Redis, TLS, users, Sentinel, a full Redis, settings; `clusters` - a Redis Cluster
 //! * `clocks` - the clock of Redis is set back
-//! * `clients` - clients over HTTP that take too long
+//! * `clients` - clients over HTTP that take too long; `costs` - what a job costs, however many nodes wait
 //! * `operators` - tokens, limits, metrics, the log
 //! * `queues` - queues, their pauses and limits; `priorities` - which job is handed out first
 //! * `webhook` - jobs that a node pushes; `packages` - what operators install
@@ -19,6 +19,7 @@ mod attempts;
 mod clients;
 mod clocks;
 mod clusters;
+mod costs;
 mod deliveries;
 mod failures;
 mod http;

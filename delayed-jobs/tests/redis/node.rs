@@ -184,6 +184,7 @@ async fn a_moment_that_no_notice_tells_is_found_by_the_next_renewal() {
     for words in [format!("due {due} {id}"), format!("heads {due} ")] {
         let _: u64 = say(&scene.redis, &format!("ZADD jobs:{{0}}:{words}")).await;
     }
+    let _: u64 = say(&scene.redis, &format!("HSET jobs:{{0}}:job:{id} due {due}")).await;
     scene.collect(&[id]).await;
 }
 

@@ -301,8 +301,9 @@ async fn an_extension_that_comes_too_late_keeps_no_permit() {
     let id = scene.create(of_mail("1", MS)).await;
     let first = &node.take("&queue=mail&hold=60s").await[0];
     // The hold of the job ends after that of its permit was prolonged.
-    let held = format!("jobs:{{{}}}:held:mail", id.partition());
-    let _: u64 = say(&scene.redis, &format!("ZADD {held} 1 {id}")).await;
+    let base = format!("jobs:{{{}}}", id.partition());
+    let _: u64 = say(&scene.redis, &format!("ZADD {base}:held:mail 1 {id}")).await;
+    let _: u64 = say(&scene.redis, &format!("ZADD {base}:holds 1 mail")).await;
     let body = json!({ "receipts": [first["receipt"]], "hold": "1h" });
     let answer = node.post("/v1/deliveries/extend", body).await;
     assert_eq!(answer["stale"], json!([first["receipt"]]));
@@ -424,7 +425,7 @@ async fn a_request_that_is_held_up_takes_nothing_for_permits_that_have_ended() {
         scene.script_of("jobs:{queues}", "permit", args).await
     };
     let take = async |permits_end: u64| -> (i64, usize) {
-        let args = (1, 60_000, "mail", permits_end, "");
+        let args = (1, 60_000, "mail", permits_end, "", "jobs:inbox:x");
         type Reply = (i64, u64, u64, Vec<redis::Value>, Vec<u64>);
         let (left, _, _, jobs, _): Reply = scene.script("take", args).await;
         (left, jobs.len())

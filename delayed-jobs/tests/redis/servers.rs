@@ -18,7 +18,7 @@ async fn all_nodes_must_agree() {
     let refused = async |settings: Settings| Store::open(settings).await.unwrap_err().to_string();
     let _: u64 = say(&scene.redis, "HSET jobs:settings layout 9").await;
     let said = refused(scene.settings.clone()).await;
-    assert!(said.contains("has layout 9, not 4"), "{said}");
+    assert!(said.contains("has layout 9, not 5"), "{said}");
 }
 
 #[tokio::test]
