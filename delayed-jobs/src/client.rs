@@ -239,21 +239,21 @@ impl Client {
         self.ask(Method::GET, &format!("/v1/jobs/{id}"), None).await
     }
 
-    /// Cancels a pending job; once more changes nothing.
+    /// Cancels a job that has not ended; once more changes nothing.
     ///
     /// # Errors
     ///
-    /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has fired.
+    /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has ended.
     pub async fn cancel(&self, id: &JobId) -> Result<Found> {
         self.ask(Method::DELETE, &format!("/v1/jobs/{id}"), None)
             .await
     }
 
-    /// Moves the deadline of a pending job.
+    /// Moves the deadline of a job that no consumer has taken.
     ///
     /// # Errors
     ///
-    /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if it has ended.
+    /// [`ClientError`]; [`is_too_late`](ClientError::is_too_late) if a consumer has it, or it has ended.
     pub async fn reschedule(&self, id: &JobId, when: When) -> Result<Found> {
         self.ask(
             Method::PATCH,
@@ -347,15 +347,21 @@ impl Client {
             .await
     }
 
-    /// Holds deliveries for longer.
+    /// Holds deliveries for longer. Returns those whose jobs were cancelled, so that their work is to end.
     ///
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn extend(&self, receipts: &[String], hold: Duration) -> Result<()> {
-        let hold = format!("{}ms", millis(hold));
-        self.tell("extend", json!({ "receipts": receipts, "hold": hold }))
-            .await
+    pub async fn extend(&self, receipts: &[String], hold: Duration) -> Result<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Extended {
+            #[serde(default)]
+            cancelled: Vec<String>,
+        }
+        let body = json!({ "receipts": receipts, "hold": format!("{}ms", millis(hold)) });
+        let path = "/v1/deliveries/extend";
+        let answer = self.ask(Method::POST, path, Some(body.to_string()));
+        answer.await.map(|Extended { cancelled }| cancelled)
     }
 
     async fn tell(&self, what: &str, body: Value) -> Result<()> {

@@ -152,8 +152,16 @@ async fn handle(client: &Client, settings: &ConsumeSettings, one: ShownDelivery)
             tokio::select! {
                 outcome = &mut run => break outcome,
                 () = tokio::time::sleep(settings.hold / 3) => {
-                    if let Err(error) = client.extend(&receipts, settings.hold).await {
-                        tracing::warn!(job = %one.id, "not held for longer: {error}");
+                    match client.extend(&receipts, settings.hold).await {
+                        Ok(cancelled) if cancelled.is_empty() => {}
+                        Ok(_) => {
+                            // What runs is killed with this.
+                            tracing::info!(job = %one.id, "the job was cancelled");
+                            return;
+                        }
+                        Err(error) => {
+                            tracing::warn!(job = %one.id, "not held for longer: {error}");
+                        }
                     }
                 }
             }

@@ -311,7 +311,10 @@ async fn live(client: Arc<Client>, books: Arc<Mutex<Books>>, mut random: Rng) {
     };
     let mut books = lock(&books);
     match changed {
-        Ok(_) if fate < CANCELLED => books.job(&id).cancelled = true,
+        Ok(found) if fate < CANCELLED => {
+            let job = books.job(&id);
+            (job.cancelled, job.held) = (true, found.held);
+        }
         Ok(_) => books.job(&id).not_before_ms = due_ms,
         Err(error) => {
             if fate >= CANCELLED {

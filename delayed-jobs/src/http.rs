@@ -22,7 +22,9 @@ use tokio::net::TcpListener;
 
 use self::common::{Answer, ListQuery, Shares, limit};
 pub(crate) use self::deliveries::LONGEST_HOLD;
-use self::deliveries::{acknowledge, dead, extend, nack, purge, requeue, take};
+use self::deliveries::{
+    acknowledge, cancel as cancel_many, dead, extend, nack, purge, requeue, take,
+};
 use self::json::{Json, Object, given, given_object, many};
 pub(crate) use self::origin::check_address;
 use self::payload::payload;
@@ -97,6 +99,7 @@ fn router(shared: Arc<Shared>) -> Router {
         )
         .route("/v1/overview", get(overview))
         .route("/v1/jobs", get(list).post(create))
+        .route("/v1/jobs/cancel", post(cancel_many))
         .route("/v1/jobs/{id}", get(read).delete(cancel).patch(reschedule))
         .route("/v1/deliveries", post(take))
         .route("/v1/deliveries/ack", post(acknowledge))
@@ -183,12 +186,20 @@ async fn reschedule(
 }
 
 fn changed(id: &str, found: Found, to: JobState, what: &str) -> Answer {
-    let Found { state, due_ms } = found;
+    let Found {
+        state,
+        due_ms,
+        held,
+    } = found;
     if state != to {
         let reason = format!("too late to {what}: the job is {state}");
         return Err(Refusal::new(StatusCode::CONFLICT, "conflict", reason));
     }
-    Ok(Json(json!({ "id": id, "state": state, "due_ms": due_ms })))
+    let mut answer = json!({ "id": id, "state": state, "due_ms": due_ms });
+    if held {
+        answer["held"] = json!(true);
+    }
+    Ok(Json(answer))
 }
 
 #[derive(Deserialize)]

@@ -19,7 +19,7 @@ use crate::error::{Result, StoreError};
 use crate::job::{FARTHEST, MOST_PARTITIONS, Priority, Queue};
 use crate::link::CHECK;
 use crate::settings::Settings;
-use crate::store::{Delivery, Hold, Nack, Receipt, Store, Taken};
+use crate::store::{Delivery, Held, Hold, Nack, Receipt, Store, Taken};
 use crate::units::{lock, random};
 
 /// How often all partitions are asked though no notice has come: one that was sent may be lost. `take.lua` knows it.
@@ -755,16 +755,15 @@ impl Consumer {
             .map(drop)
     }
 
-    /// Holds jobs for longer: `hold` from now. Returns how many of them were still held.
+    /// Holds jobs for longer: `hold` from now. Returns how many of them were still held; a
+    /// job that was cancelled is not.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`].
     pub async fn extend(&self, deliveries: &[Delivery], hold: Duration) -> Result<u64> {
-        self.store()
-            .extend(&receipts(deliveries), hold)
-            .await
-            .map(count)
+        let held = self.store().extend(&receipts(deliveries), hold).await?;
+        Ok(held.iter().filter(|one| **one == Held::Longer).count() as u64)
     }
 
     /// The jobs of the namespace.

@@ -450,6 +450,9 @@ pub struct Found {
     pub state: State,
     /// When it is or was due, in milliseconds since 1970.
     pub due_ms: u64,
+    /// A consumer held it when it was cancelled, and hears of that when it asks to hold it for longer.
+    #[serde(default)]
+    pub held: bool,
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ mod schedules;
 mod why;
 
 pub use self::deliveries::Delivery;
-pub(crate) use self::deliveries::{Failed, Hold, Nack, Receipt, Taken};
+pub(crate) use self::deliveries::{Failed, Held, Hold, Nack, Receipt, Taken};
 pub use self::lists::{DeadJobs, Listed, Page, Search};
 pub(crate) use self::partition::Fired;
 pub use self::partition::{NodeView, Overview, PartitionView, Past, QueueView};

@@ -12,6 +12,8 @@ pub(super) struct Entry {
     /// Before this it must not come: the last deadline that was acknowledged.
     pub(super) not_before_ms: u64,
     pub(super) cancelled: bool,
+    /// A consumer had it by then, so it may have come.
+    pub(super) held: bool,
     /// It never works, so it must end among the dead.
     pub(super) poison: bool,
     dead: bool,
@@ -116,10 +118,12 @@ impl Audit {
         let due = job.not_before_ms;
         match (job.cancelled, job.came_ms) {
             (true, None) => self.cancelled += 1,
-            (true, Some(_)) => self.breach("after cancel", format!("{id} came all the same")),
+            (true, Some(_)) if !job.held => {
+                self.breach("after cancel", format!("{id} came all the same"))
+            }
             (false, None) => self.breach("lost", format!("{id}, due at {due}, has not come")),
-            (false, Some(_)) if job.dead => self.dead += 1,
-            (false, Some(_)) => self.delivered += 1,
+            (_, Some(_)) if job.dead => self.dead += 1,
+            (_, Some(_)) => self.delivered += 1,
         }
         if let Some(came) = job.came_ms.filter(|came| *came < due) {
             self.breach("early", format!("{id}, due at {due}, came at {came}"));

@@ -13,8 +13,8 @@ use super::common::{Answer, Shares, limit};
 use super::json::{Json, MOST, given, many};
 use super::request::{Asked, Body, Refusal, duration, optional};
 use crate::inbox;
-use crate::job::{FARTHEST, JobId, Queue};
-use crate::store::{DeadJobs, Failed, Hold, Listed, Nack, Page, Receipt, Search};
+use crate::job::{FARTHEST, JobId, Queue, State as JobState};
+use crate::store::{DeadJobs, Failed, Held, Hold, Listed, Nack, Page, Receipt, Search};
 
 /// Longest wait of a request for deliveries.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -162,8 +162,13 @@ pub(super) async fn acknowledge(State(shared): Shares, Body(request): Body<AckRe
 
 pub(super) async fn extend(State(shared): Shares, Body(request): Body<ExtendRequest>) -> Answer {
     let (hold, receipts) = (hold(&request.hold)?, receipts(&request.receipts)?);
-    let held = shared.store.extend(&receipts, hold).await?;
-    Ok(outcome("held", &request.receipts, &held))
+    let found = shared.store.extend(&receipts, hold).await?;
+    let held: Vec<bool> = found.iter().map(|one| *one == Held::Longer).collect();
+    let Json(mut answer) = outcome("held", &request.receipts, &held);
+    let all = request.receipts.iter().zip(found);
+    let cancelled = all.filter(|(_, one)| *one == Held::Cancelled);
+    answer["cancelled"] = cancelled.map(|(receipt, _)| receipt.as_str()).collect();
+    Ok(Json(answer))
 }
 
 pub(super) async fn nack(State(shared): Shares, Body(request): Body<NackRequest>) -> Answer {
@@ -235,6 +240,39 @@ impl DeadRequest {
             ))),
         }
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CancelRequest {
+    #[serde(default, deserialize_with = "given")]
+    ids: Option<Vec<JobId>>,
+    #[serde(default, deserialize_with = "given")]
+    queue: Option<Queue>,
+}
+
+/// Cancels jobs by their ids, or those of a queue that wait for a consumer.
+pub(super) async fn cancel(State(shared): Shares, Body(request): Body<CancelRequest>) -> Answer {
+    let (cancelled, held) = match (&request.ids, &request.queue) {
+        (Some(ids), None) if ids.len() <= MOST => {
+            let found = shared.store.cancel_many(ids).await?;
+            let found = found.iter().zip(ids);
+            let cancelled = found.filter_map(|(one, id)| Some((one.as_ref()?, id)));
+            let cancelled = cancelled.filter(|(one, _)| one.state == JobState::Cancelled);
+            let held: Vec<&JobId> = cancelled
+                .clone()
+                .filter_map(|(one, id)| one.held.then_some(id))
+                .collect();
+            (cancelled.count() as u64, held)
+        }
+        (None, Some(queue)) => (shared.store.empty(queue).await?, Vec::new()),
+        _ => {
+            let why = format!("give either ids, at most {MOST}, or queue");
+            return Err(Refusal::bad(why));
+        }
+    };
+    shared.metrics.cancelled.inc_by(cancelled);
+    Ok(Json(json!({ "cancelled": cancelled, "held": held })))
 }
 
 pub(super) async fn requeue(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {

@@ -34,6 +34,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("post /v1/deliveries/ack", "AckRequest"),
     ("post /v1/deliveries/nack", "NackRequest"),
     ("post /v1/deliveries/extend", "ExtendRequest"),
+    ("post /v1/jobs/cancel", "CancelRequest"),
     ("post /v1/dead/requeue", "DeadRequest"),
     ("post /v1/dead/purge", "DeadRequest"),
     ("get /v1/jobs ?", "SearchQuery"),

@@ -134,6 +134,16 @@ pub(crate) struct Nack {
     pub(crate) reason: String,
 }
 
+/// What a request to hold a job for longer has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    Longer,
+    /// This attempt did not hold the job any more.
+    Stale,
+    /// Neither did it, because the job was cancelled.
+    Cancelled,
+}
+
 /// What a failed job has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
@@ -190,15 +200,22 @@ impl Store {
         Ok(ended)
     }
 
-    /// Lets jobs be held for longer; whether each was still held.
-    pub(crate) async fn extend(&self, receipts: &[Receipt], hold: Duration) -> Result<Vec<bool>> {
+    /// Lets jobs be held for longer.
+    pub(crate) async fn extend(&self, receipts: &[Receipt], hold: Duration) -> Result<Vec<Held>> {
         // The permits first: a job that is held for longer than its permit is one too many.
         self.hold_permits(receipts, hold).await?;
         let held = self
-            .for_each(receipts, script!("extend"), millis(hold), false)
+            .for_each(receipts, script!("extend"), millis(hold), 0_i64)
             .await?;
+        let one = |held: i64| match held {
+            1 => Held::Longer,
+            -1 => Held::Cancelled,
+            _ => Held::Stale,
+        };
+        let held: Vec<Held> = held.into_iter().map(one).collect();
         // The hold of a job may have ended after its permit was kept.
-        let stale = receipts.iter().zip(&held).filter(|(_, held)| !**held);
+        let stale = receipts.iter().zip(&held);
+        let stale = stale.filter(|(_, held)| **held != Held::Longer);
         let stale: Vec<Receipt> = stale.map(|(receipt, _)| receipt.clone()).collect();
         self.give_permits_back(&stale).await;
         Ok(held)

@@ -17,6 +17,9 @@ use crate::units::{lock, millis};
 /// Jobs accepted by one script; Redis does nothing else meanwhile.
 const MOST: usize = 128;
 
+/// Most jobs that are cancelled by one script.
+const EMPTIED: u64 = 500;
+
 /// Most queues with jobs in a partition: each one has metrics. Those of jobs that schedules make are not refused.
 const MOST_QUEUES: usize = 1000;
 
@@ -223,17 +226,67 @@ fn answer((word, id, due_ms): (String, String, u64)) -> Answer {
 }
 
 impl Store {
-    /// Cancels a pending job; repeating it changes nothing.
+    /// Cancels a job that has not ended; repeating it changes nothing.
     ///
     /// # Errors
     ///
     /// [`StoreError::Unknown`], [`StoreError::Away`].
     pub async fn cancel(&self, id: &JobId) -> Result<Found> {
-        let args = (id.as_str(), millis(self.settings.retention));
-        found(id, self.run(script!("cancel"), id.partition(), args).await?)
+        let found = self.cancel_many(std::slice::from_ref(id)).await?.pop();
+        found
+            .flatten()
+            .ok_or_else(|| StoreError::Unknown(id.to_string()))
     }
 
-    /// Moves the deadline of a pending job. With an idempotency key a repetition moves it only once, and is answered
+    /// Cancels those of these jobs that have not ended. Returns what each was found to be, if it is known.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`]; some of them may be cancelled.
+    pub async fn cancel_many(&self, ids: &[JobId]) -> Result<Vec<Option<Found>>> {
+        let mut parts: HashMap<u16, Vec<usize>> = HashMap::new();
+        for (at, id) in ids.iter().enumerate() {
+            parts.entry(id.partition()).or_default().push(at);
+        }
+        let retention = millis(self.settings.retention);
+        let mut found = vec![None; ids.len()];
+        for (partition, places) in parts {
+            let of_one: Vec<&str> = places.iter().map(|at| ids[*at].as_str()).collect();
+            let cancelled = self.run(script!("cancel"), partition, (retention, of_one));
+            let answers: Vec<(String, u64, bool)> = cancelled.await?;
+            for (at, (state, due_ms, held)) in places.into_iter().zip(answers) {
+                found[at] = State::parse(&state).map(|state| Found {
+                    state,
+                    due_ms,
+                    held,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Cancels the jobs of a queue that wait for a consumer. Returns how many they were.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`]; some of them may be cancelled.
+    pub async fn empty(&self, queue: &Queue) -> Result<u64> {
+        self.refresh().await?;
+        let args = (millis(self.settings.retention), queue.suffix(), EMPTIED);
+        let mut count = 0;
+        for partition in 0..self.partitions() {
+            loop {
+                let some: u64 = self.run(script!("empty"), partition, args).await?;
+                count += some;
+                if some < EMPTIED {
+                    break;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// Moves the deadline of a job that is pending or waits for a consumer. With an idempotency key a repetition moves it only once, and is answered
     /// alike when the job has fired, unless another request has moved it in between: only the last key is kept. A job that
     /// was cancelled is no longer moved, and the answer says so.
     ///
@@ -315,7 +368,11 @@ pub(super) fn check(retry: Option<&Retry>) -> Result<()> {
 
 fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found> {
     let state = State::parse(&state).ok_or_else(|| StoreError::Unknown(id.to_string()))?;
-    Ok(Found { state, due_ms })
+    Ok(Found {
+        state,
+        due_ms,
+        held: false,
+    })
 }
 
 /// The last moment that a script can write down exactly.

@@ -54,7 +54,7 @@ async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
     let body = json!({ "receipts": [first["receipt"]], "hold": "50s" });
     assert_eq!(
         two.post("/v1/deliveries/extend", body).await,
-        json!({ "held": 1, "stale": [] })
+        json!({ "held": 1, "stale": [], "cancelled": [] })
     );
     let failed = json!({ "receipts": [first["receipt"]], "reason": "wrong number" });
     let answer = two.post("/v1/deliveries/nack", &failed).await;

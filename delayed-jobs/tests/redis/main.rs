@@ -1,6 +1,7 @@
 //! The library and the program against real Redis processes, on the loopback interface.
 //!
 //! * `node` - firing, leases, consumers; `http` - the interface
+//! * `cancels` - jobs that have fired are cancelled, moved and emptied
 //! * `deliveries` - consumers over HTTP; `attempts` - jobs that fail; `schedules` - recurring jobs
 //! * `failures` - processes that are killed, paused and cut off; `wires` - connections that end without a word,
 //!   and runtimes that stand still
@@ -16,6 +17,7 @@
 #![recursion_limit = "256"]
 
 mod attempts;
+mod cancels;
 mod clients;
 mod clocks;
 mod clusters;
