@@ -188,7 +188,7 @@ impl<T> Table<T> {
 
     /// Decides, as the owner, about an entry at `now`. `count` is called with true if a timer has fired that fires once,
     /// and with false if the `Clone` of a periodic one's payload has panicked.
-    #[inline(always)] // as `Turns::next`
+    #[inline(always)] // as `Wheel::next`
     pub(crate) fn due(
         &self,
         cache: &ThreadCache,

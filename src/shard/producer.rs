@@ -424,7 +424,7 @@ impl<T> TimerStore for Producer<'_, T> {
         self.shard.table.prefetch_whole(entry.index);
     }
 
-    #[inline(always)] // as `Turns::next`, whose one step it is
+    #[inline(always)] // as `Wheel::next`, whose one step it is
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
         let Self { shard, thread } = *self;
         let Entry { index, mark, .. } = entry;
