@@ -103,6 +103,7 @@ impl Block {
         self.places[..self.len].iter().map(|packed| packed.entry())
     }
 
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.len == self.places.len()
     }

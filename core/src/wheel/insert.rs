@@ -72,13 +72,13 @@ impl Wheel {
 
     /// Inserts an entry behind all that the log has: there; without memory for a single block in the log, which has
     /// nothing then that it could overtake, in the rings. False if there is no memory at all.
-    #[inline]
+    #[inline(always)] // see `Rings::try_insert`
     fn insert_behind(&mut self, entry: Entry) -> bool {
         self.log.push(entry) || (self.log.len() == 0 && self.insert_in_rings(entry))
     }
 
     /// Inserts an entry in the rings; false if there is no memory.
-    #[inline]
+    #[inline(always)] // see `Rings::try_insert`
     fn insert_in_rings(&mut self, entry: Entry) -> bool {
         self.idle_until = self.idle_until.min(entry.deadline);
         self.earliest = self.earliest.min(entry.deadline);
