@@ -67,7 +67,7 @@ trait Front {
         self.hand().move_to(NOW, key, when)
     }
     fn cancel(&mut self, key: Key<u64>) -> Option<u64> {
-        self.hand().cancel(key)
+        self.hand().cancel(key).into_payload()
     }
     fn deadline(&mut self, key: Key<u64>) -> Option<Time> {
         self.hand().deadline(key)

@@ -79,12 +79,8 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "slots are zeroed memory behind pointers that never move",
     ),
     (
-        "src/node/periodic_state.rs",
-        "what a periodic node carries is shared by its owner and its winner, part by part",
-    ),
-    (
         "src/node/periodic.rs",
-        "the owner's part of a periodic state is used while the state word says busy",
+        "a payload is cloned while the state word says that the owner has claimed it",
     ),
     (
         "src/node/offer.rs",

@@ -42,7 +42,8 @@
 // TW_ERROR_IN_CALLBACK if the timer's callback runs. Do not wait with a lock that the callback takes.
 //
 // Periods. A periodic timer has one key for all its periods, and one cancel ends it, from any thread and from its own
-// callback. After that no call begins; the present one goes on, which the wait is for. It does not drift.
+// callback. After that no call begins; the present one goes on, which the wait is for. A cancel in the moment before a
+// call answers TW_ERROR_GONE: that call is the last, as its expired->is_last says. It does not drift.
 //
 // Callbacks must return. If a C++ exception, pthread_exit or a cancellation leaves one, the process ends. If a longjmp
 // does, the loop stays in its poll for ever, and the thread in the callback: poll, close and free answer
@@ -162,6 +163,8 @@ typedef struct {
   uint64_t deadline;
   // How long after its deadline it is called.
   uint64_t lateness;
+  // No call comes after this one: the timer fires once, or a cancel in the moment before has answered TW_ERROR_GONE.
+  bool is_last;
 } tw_expired;
 
 // Settings. Zero all of it, then set what you need: zero is the default of each.

@@ -61,7 +61,7 @@ struct Closure {
     auto *self = static_cast<Closure *>(expired->data);
     self->state = running;
     self->run();
-    if (!self->periodic || !self->replace(running, resting)) delete self;
+    if (expired->is_last || !self->replace(running, resting)) delete self;
   }
   static void left(void *, void *data) { delete static_cast<Closure *>(data); }
 };
@@ -124,8 +124,8 @@ public:
     return Move(get(), now..., key, detail::ns(delay)) == TW_ERROR_OK;
   }
 
-  // Ends the timer and destroys its closure. False where it has ended, which for a closure that runs once may mean that
-  // it runs now: `wait` waits for it. After true a periodic closure runs no more; where a closure calls this, no call
+  // Ends the timer and destroys its closure. False where it has ended, which may mean that its only call, or the last one
+  // of a periodic closure, is about to begin or runs: `wait` waits for it. After true a periodic closure runs no more; where a closure calls this, no call
   // begins any more. See above for how it waits.
   bool cancel(Key key) const {
     auto call = [&](void **data) { return Cancel(get(), key, data); };

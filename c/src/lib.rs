@@ -251,6 +251,8 @@ pub struct tw_expired {
     pub deadline: u64,
     /// How long after its deadline it is called.
     pub lateness: u64,
+    /// No call comes after this one: the timer fires once, or a cancel in the moment before has answered TW_ERROR_GONE.
+    pub is_last: bool,
 }
 
 impl tw_expired {
@@ -260,6 +262,7 @@ impl tw_expired {
             key: tw_key::new(expired.key),
             deadline: expired.deadline.as_nanos(),
             lateness: nanos(expired.lateness),
+            is_last: expired.is_last,
         }
     }
 }

@@ -1,18 +1,17 @@
 //! One periodic timer: its owner at a call, against whoever cancels, stops or moves it at any step.
 //!
-//! What is kept and what is handed to a call are two payloads; the [`World`] counts them, and the nodes.
+//! The [`World`] counts payloads, clones and nodes.
 
-use super::harness::{
-    Bound, JoinHandle, Payload, UNIT, bounded, explore, explore_as, name_of, spawn_with,
-};
-use super::world::{Decided, OWNER, World};
-use crate::node::fired::Fired;
+use super::harness::{Bound, JoinHandle, Payload, UNIT, bounded, explore_as, name_of, spawn_with};
+use super::world::{Decided, World};
+use crate::node::fired::Due;
 use crate::node::moves::Move;
 use crate::node::periodic::Call;
 use crate::node::table::Armed;
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::{Deadline, MissedTicks, Period, Recurrence, Repeat, TickRate, Time};
+use crate::types::Cancel;
 use crate::wheel::Fate;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -25,19 +24,22 @@ const TICK: u64 = 2;
 const FIRST: u64 = 10;
 const SECOND: u64 = 2 * FIRST;
 
-fn repeat(payload: Payload) -> Repeat<Payload> {
-    let every = Duration::from_nanos(FIRST * TICK);
-    let period = Period::fixed_rate(every, MissedTicks::Skip);
+/// What a timer repeats that is called first at `tick`, and every [`FIRST`] ticks then.
+fn repeat(world: &World, tick: u64, period: fn(Duration) -> Period) -> Repeat<Payload> {
     let first = Deadline {
-        nominal: Time::from_nanos(FIRST * TICK),
-        tick: FIRST,
+        nominal: Time::from_nanos(tick * TICK),
+        tick,
     };
-    let recurrence = Recurrence::new(first, period, TickRate::new(TICK));
+    let period = period(Duration::from_nanos(FIRST * TICK));
     Repeat {
-        payload,
+        payload: world.payload(1),
         clone: Payload::clone,
-        recurrence,
+        recurrence: Recurrence::new(first, period, TickRate::new(TICK)),
     }
+}
+
+fn rate(every: Duration) -> Period {
+    Period::fixed_rate(every, MissedTicks::Skip)
 }
 
 /// The owner of one periodic timer: what it has called, and the entries that lie in its wheel.
@@ -48,6 +50,8 @@ struct Owner {
     entries: BTreeSet<(u64, u32)>,
     /// The deadlines of the calls.
     calls: Vec<u64>,
+    /// The last call has come, with the payload itself.
+    is_over: bool,
     /// A call came later than the tick after the one for which everybody was joined, and than its deadline.
     late: bool,
     /// Set to 1 by a thread that has done what rules out another call for the present deadline.
@@ -70,21 +74,29 @@ where
 
 impl Owner {
     fn new(world: &Arc<World>) -> Self {
-        let plan = repeat(world.payload(1));
-        let armed = world
-            .table
-            .arm_periodic(&world.caches[0], plan, world.payload(1), || ());
-        let timer = armed.unwrap();
-        let entries = BTreeSet::from([(FIRST, timer.mark)]);
-        let world = Arc::clone(world);
+        Self::of(world, repeat(world, FIRST, rate))
+    }
+
+    fn of(world: &Arc<World>, repeat: Repeat<Payload>) -> Self {
+        let armed = world.table.arm_periodic(&world.caches[0], repeat, || ());
+        let Ok(timer) = armed else {
+            panic!("a node is free");
+        };
         Self {
-            world,
+            world: Arc::clone(world),
             timer,
-            entries,
+            entries: BTreeSet::from([(FIRST, timer.mark)]),
             calls: Vec::new(),
+            is_over: false,
             late: false,
             over: None,
         }
+    }
+
+    /// Starts a thread that cancels the timer; whether it has got the payload.
+    fn canceller(&self, thread: usize) -> JoinHandle<Cancel<Payload>> {
+        let timer = self.timer;
+        spawn_with(&self.world, move |world| world.end(thread, timer))
     }
 
     /// Starts threads that move the timer, each to its tick.
@@ -93,18 +105,18 @@ impl Owner {
         to.map(|to| self.world.mover(threads.next().unwrap(), self.timer, to))
     }
 
-    /// Starts a thread after whose step no call for the present deadline may begin.
+    /// Starts a thread after whose step no call for the present deadline may begin, if it answers so.
     fn rules_out_calls<R: Send + 'static>(
         &mut self,
-        step: impl FnOnce(&World, Armed) -> R + Send + 'static,
+        step: impl FnOnce(&World, Armed) -> (R, bool) + Send + 'static,
     ) -> JoinHandle<R> {
         let over = Arc::new(AtomicU64::new(0));
         self.over = Some(Arc::clone(&over));
         let timer = self.timer;
         spawn_with(&self.world, move |world| {
-            let answer = step(world, timer);
+            let (answer, ruled_out) = step(world, timer);
             // ORDERING: Release pairs with the owner's Acquire.
-            over.store(1, Ordering::Release);
+            over.store(u64::from(ruled_out), Ordering::Release);
             answer
         })
     }
@@ -123,69 +135,54 @@ impl Owner {
         self.entries.extend(self.world.arrive(self.timer, moved));
     }
 
-    fn due(&self, mark: u32, now: u64) -> Fate<Fired<Payload>> {
-        let (table, cache) = (&self.world.table, self.world.owners_cache());
-        table.due(cache, self.timer.index, mark, now, |_| ())
-    }
-
-    /// The entry is due at `now`.
-    fn fires(&self, mark: u32, now: u64) -> Fired<Payload> {
-        let Fate::Fire(fired) = self.due(mark, now) else {
-            panic!("it is due")
-        };
-        fired
-    }
-
-    fn confirm(&self, fired: Fired<Payload>, now: u64) -> Call<Payload> {
-        self.world
-            .table
-            .confirm_call(self.world.owners_cache(), fired, now)
-    }
-
-    fn abandon_call(&self) {
-        self.world
-            .table
-            .abandon_call(self.world.owners_cache(), self.timer.index);
-    }
-
     /// Deals with the earliest entry, if it is due at `now`; false if none is.
     fn step(&mut self, now: u64) -> bool {
         let Some(&(tick, mark)) = self.entries.first().filter(|(tick, _)| *tick <= now) else {
             return false;
         };
         self.entries.remove(&(tick, mark));
-        match self.due(mark, now) {
+        let (table, cache) = (&self.world.table, self.world.owners_cache());
+        match table.due(cache, self.timer.index, mark, now, || ()) {
             Fate::Drop => {}
             Fate::Reinsert { tick, mark } => drop(self.entries.insert((tick, mark))),
-            Fate::Fire(fired) => self.call(fired, now),
+            Fate::Fire(Due::Once(_)) => panic!("it repeats"),
+            Fate::Fire(Due::Every { index, mark }) => _ = self.call((index, mark), now),
         }
         true
     }
 
-    fn call(&mut self, fired: Fired<Payload>, now: u64) {
-        let generation = self.world.table.generation(fired.key);
-        assert!(fired.periodic && generation == self.timer.generation);
-        assert!(fired.deadline <= now, "early: {} at {now}", fired.deadline);
+    fn call(&mut self, entry: (u32, u32), now: u64) -> Option<Recurrence> {
         // ORDERING: Acquire pairs with the Release of who rules out the call.
         let over = self
             .over
             .as_ref()
             .is_some_and(|over| over.load(Ordering::Acquire) == 1);
-        match self.confirm(fired, now) {
-            Call::Begins(fired) => {
-                assert!(!over, "a call begins after what was to prevent it");
-                assert_eq!(fired.payload.id(), 1);
-                self.calls.push(fired.deadline);
-                self.late |= now > fired.deadline.max(FIRST + 1);
-                drop(fired);
-                let (table, cache) = (&self.world.table, self.world.owners_cache());
-                let ended = Time::from_nanos(now * TICK);
-                self.entries
-                    .extend(table.finish_call(cache, self.timer.index, ended));
+        let (table, cache) = (&self.world.table, self.world.owners_cache());
+        let time = Time::from_nanos(now * TICK);
+        let (fired, next, recurrence) = match table.call(cache, entry, now, time, || ()) {
+            Call::Begins {
+                fired,
+                entry,
+                recurrence,
+            } => (fired, Some(entry), Some(recurrence)),
+            Call::Last(fired) => {
+                self.is_over = true;
+                (fired, None, None)
             }
-            Call::Moved(inserted) => self.entries.extend(inserted),
-            Call::Ended(_) => {}
-        }
+            Call::Waits(entry) => {
+                self.entries.insert(entry);
+                return None;
+            }
+            Call::Gone => return None,
+        };
+        self.entries.extend(next);
+        assert!(!over, "a call begins after what was to prevent it");
+        let generation = self.world.table.generation(fired.key);
+        assert!(generation == self.timer.generation && fired.payload.id() == 1);
+        assert!(fired.deadline <= now, "early: {} at {now}", fired.deadline);
+        self.calls.push(fired.deadline);
+        self.late |= now > fired.deadline.max(FIRST + 1);
+        recurrence
     }
 
     fn run_to(&mut self, now: u64) {
@@ -231,16 +228,23 @@ impl Owner {
     }
 }
 
-/// Threads cancel the timer while its owner calls it up to `last`, at most `most` times.
+/// Threads cancel the timer while its owner calls it up to `last`, at most `most` times: one of them gets the payload, or
+/// the last call.
 fn race_the_calls<const N: usize>(owner: &mut Owner, threads: [usize; N], last: u64, most: usize) {
-    let cancellers = threads.map(|thread| owner.world.canceller(thread, owner.timer));
+    let cancellers = threads.map(|thread| owner.canceller(thread));
     owner.run_to(FIRST);
     owner.run_to(last);
-    let won = cancellers
-        .into_iter()
-        .filter_map(|canceller| canceller.join().unwrap());
-    assert!(won.eq([1]), "exactly one canceller wins");
+    let (mut won, mut after_call) = (vec![], 0);
+    for canceller in cancellers {
+        match canceller.join().unwrap() {
+            Cancel::Won(payload) => won.push(payload.id()),
+            Cancel::AfterCall => after_call += 1,
+            Cancel::Gone => {}
+        }
+    }
     owner.assert_ended(most);
+    assert_eq!(after_call, usize::from(owner.is_over));
+    assert_eq!(won, if owner.is_over { vec![] } else { vec![1] });
 }
 
 /// The timer is cancelled while its owner is at any step of two calls.
@@ -251,7 +255,7 @@ fn cancel_or_call() {
     });
 }
 
-/// As above, for two cancellers, one of which gets the payload.
+/// As above, for two cancellers, one of which ends the timer.
 #[test]
 fn cancel_or_cancel_or_call() {
     explore_owner(bounded(3, 1), |_, owner| {
@@ -259,13 +263,16 @@ fn cancel_or_cancel_or_call() {
     });
 }
 
-/// Whoever knows of a cancel knows that no call begins any more.
+/// Whoever knows of a cancel that has got the payload knows that no call begins any more.
 #[test]
 fn no_call_begins_after_a_cancel() {
     explore_owner(bounded(4, 2), |_, owner| {
-        let canceller = owner.rules_out_calls(|world, timer| world.cancel(1, timer));
+        let canceller = owner.rules_out_calls(|world, timer| {
+            let won = world.end(1, timer).is_won();
+            (won, won)
+        });
         owner.run_to(FIRST);
-        assert_eq!(canceller.join().unwrap(), Some(1));
+        assert_ne!(canceller.join().unwrap(), owner.is_over);
         owner.run_to(3 * FIRST);
     });
 }
@@ -274,7 +281,7 @@ fn no_call_begins_after_a_cancel() {
 #[test]
 fn no_call_begins_at_the_old_deadline_after_a_move() {
     explore_owner(bounded(4, 2), |_, owner| {
-        let mover = owner.rules_out_calls(|world, timer| world.move_to(1, timer, SECOND));
+        let mover = owner.rules_out_calls(|world, timer| (world.move_to(1, timer, SECOND), true));
         owner.run_to(FIRST);
         owner.over = None;
         owner.arrived(mover.join().unwrap());
@@ -366,18 +373,12 @@ fn move_or_move_to_the_past_or_call() {
     });
 }
 
-/// A canceller and a mover: no call after the cancel, one call at most.
+/// A canceller and a mover: no call after the cancel but the last one, one call at most.
 #[test]
 fn cancel_or_move_or_call() {
     explore_owner(bounded(3, 1), |_, owner| {
-        let canceller = owner.world.canceller(1, owner.timer);
         let mover = owner.world.mover(2, owner.timer, 15);
-        owner.run_to(FIRST);
-        assert_eq!(
-            canceller.join().unwrap(),
-            Some(1),
-            "nobody else ends the timer"
-        );
+        race_the_calls(owner, [1], FIRST, 1);
         owner.arrived(mover.join().unwrap());
         owner.assert_ended(1);
     });
@@ -387,83 +388,51 @@ fn cancel_or_move_or_call() {
 #[test]
 fn cancel_or_call_and_stop() {
     explore_owner(bounded(4, 2), |world, owner| {
-        let canceller = owner.world.canceller(1, owner.timer);
+        let canceller = owner.canceller(1);
         owner.run_to(FIRST);
         let returned = world.stop();
-        let cancelled = canceller.join().unwrap().is_some();
-        assert_eq!(
-            returned,
-            if cancelled { vec![] } else { vec![1] },
-            "exactly one of the two"
-        );
+        let cancelled = canceller.join().unwrap().is_won();
+        let ends = [cancelled, owner.is_over, returned == [1]];
+        assert_eq!(ends.iter().filter(|&&it| it).count(), 1, "{ends:?}");
     });
 }
 
-/// The end of the shard comes upon a call that was prepared and never made.
-#[test]
-fn cancel_or_a_call_that_is_given_up() {
-    explore_owner(bounded(4, 2), |world, owner| {
-        let canceller = owner.world.canceller(1, owner.timer);
-        drop(owner.due(owner.timer.mark, FIRST));
-        owner.abandon_call();
-        let returned = world.stop();
-        let cancelled = canceller.join().unwrap().is_some();
-        assert!(cancelled ^ (returned == [1]), "exactly one of the two wins");
+/// Explores what becomes of a periodic timer whose payload cannot be cloned.
+fn explore_without_clones(scenario: impl Fn(&mut Owner) + Send + Sync + 'static) {
+    explore_as(name_of(&scenario), bounded(4, 2), move || {
+        let world = World::new();
+        let clone = |_: &Payload| std::panic::resume_unwind(Box::new(()));
+        let plan = repeat(&world, FIRST, rate);
+        let mut owner = Owner::of(&world, Repeat { clone, ..plan });
+        scenario(&mut owner);
+        drop(owner);
+        world.finish();
     });
-}
-
-/// Arms a timer whose payload cannot be cloned.
-fn without_clones(world: &World) -> Armed {
-    let clone = |_: &Payload| std::panic::resume_unwind(Box::new(()));
-    let plan = Repeat {
-        clone,
-        ..repeat(world.payload(1))
-    };
-    let armed = world
-        .table
-        .arm_periodic(&world.caches[0], plan, world.payload(1), || ());
-    armed.unwrap()
 }
 
 /// The payload cannot be cloned: a move that has begun before the call is left out holds all the same.
 #[test]
 fn move_or_a_clone_that_panics() {
     const BETWEEN: u64 = FIRST + FIRST / 2;
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let timer = without_clones(&world);
-        let mover = world.mover(1, timer, BETWEEN);
-        let decided = world.due(timer, timer.mark, FIRST);
-        let moved = mover.join().unwrap();
-        let told = world.arrive(timer, moved).is_some();
-        let Decided::Again(tick, _) = decided else {
-            panic!("it goes on: {decided:?}");
-        };
-        assert!(told || tick <= BETWEEN, "{moved:?}, inserted at {tick}");
-        assert_eq!(world.cancel(0, timer), Some(1));
-        world.finish();
+    explore_without_clones(|owner| {
+        let mover = owner.movers([BETWEEN]);
+        assert!(owner.step(FIRST));
+        owner.join(mover);
+        assert!(
+            owner
+                .entries
+                .first()
+                .is_some_and(|&(tick, _)| tick <= BETWEEN)
+        );
+        assert!(owner.calls.is_empty());
+        assert_eq!(owner.world.cancel(0, owner.timer), Some(1));
     });
 }
 
-/// The payload cannot be cloned: the call is left out, and the timer goes on unless it is cancelled.
+/// The payload cannot be cloned: the call is left out, but for the last one, which needs no clone.
 #[test]
 fn cancel_or_a_clone_that_panics() {
-    explore(bounded(4, 2), || {
-        let world = World::new();
-        let timer = without_clones(&world);
-        let canceller = world.canceller(1, timer);
-        let decided = world.due(timer, timer.mark, FIRST);
-        assert!(
-            matches!(decided, Decided::Again(SECOND, _) | Decided::Dead),
-            "{decided:?}"
-        );
-        assert_eq!(
-            canceller.join().unwrap(),
-            Some(1),
-            "nobody else ends the timer"
-        );
-        world.finish();
-    });
+    explore_without_clones(|owner| race_the_calls(owner, [1], FIRST, 1));
 }
 
 /// The node's next timer is not touched by what is left of a periodic one.
@@ -472,7 +441,7 @@ fn recycled_and_armed_again_during_a_call() {
     explore_owner(bounded(3, 1), |world, owner| {
         let timer = owner.timer;
         let other = spawn_with(&owner.world, move |world| {
-            assert_eq!(world.cancel(1, timer), Some(1));
+            drop(world.end(1, timer));
             world.arm(1, 7, 2)
         });
         owner.run_to(FIRST);
@@ -481,20 +450,57 @@ fn recycled_and_armed_again_during_a_call() {
     });
 }
 
-/// The winner of a periodic timer lets go of the node last but one: the owner, which goes on to recycle it, arms the
-/// next timer there.
-#[test]
-fn winner_lets_go_or_recycled_by_the_owner() {
-    explore_owner(bounded(4, 3), |world, owner| {
-        let fired = owner.fires(owner.timer.mark, FIRST);
-        let canceller = owner.world.canceller(1, owner.timer);
-        drop(fired);
-        owner.abandon_call();
-        // In the same node, if the owner was the last to let go.
-        let next = world.arm(OWNER, 7, 2);
-        assert_eq!(world.due(next, next.mark, 7), Decided::Fired(7));
-        assert_eq!(canceller.join().unwrap(), Some(1));
+/// Explores the end of a call of a timer with a fixed delay at [`SECOND`], while another thread acts.
+fn explore_rest<R: Send + 'static>(
+    act: fn(&World, Armed) -> R,
+    check: impl Fn(&World, Armed, R) + Send + Sync + 'static,
+) {
+    explore_as(name_of(&check), bounded(4, 2), move || {
+        let world = World::new();
+        let mut owner = Owner::of(&world, repeat(&world, FIRST, Period::fixed_delay));
+        let timer = owner.timer;
+        let recurrence = owner.call((timer.index, timer.mark), FIRST).unwrap();
+        let other = spawn_with(&world, move |world| act(world, timer));
+        let ended = Time::from_nanos(SECOND * TICK);
+        let key = world.table.key(timer.index, timer.generation);
+        world
+            .table
+            .rest(world.owners_cache(), key, recurrence, ended);
+        check(&world, timer, other.join().unwrap());
+        drop(owner);
+        world.finish();
     });
+}
+
+/// A move during a call holds, also to the deadline that the timer shows: no pause begins at the end.
+#[test]
+fn move_or_the_end_of_a_call() {
+    explore_rest(
+        |world, timer| [15, SECOND].map(|to| world.move_to(1, timer, to)),
+        |world, timer, _| {
+            let deadline = world.table.deadline_of(timer.index, timer.generation);
+            assert_eq!(deadline, Some(SECOND));
+            assert_eq!(world.cancel(0, timer), Some(1));
+        },
+    );
+}
+
+/// The end of a call does not move the node's next timer, whose deadline is the one that the last timer showed.
+#[test]
+fn recycled_or_the_end_of_a_call() {
+    explore_rest(
+        |world, timer| {
+            assert_eq!(world.cancel(1, timer), Some(1));
+            let next = repeat(world, SECOND, rate);
+            world.table.arm_periodic(&world.caches[1], next, || ()).ok()
+        },
+        |world, _, next| {
+            let next = next.expect("a node is free");
+            let deadline = world.table.deadline_of(next.index, next.generation);
+            assert_eq!(deadline, Some(SECOND));
+            assert_eq!(world.cancel(0, next), Some(1));
+        },
+    );
 }
 
 /// No call begins a tick before its deadline, also if the timer is moved by one tick just before.
@@ -502,19 +508,11 @@ fn winner_lets_go_or_recycled_by_the_owner() {
 fn one_tick_decides() {
     explore_owner(UNIT, |world, owner| {
         let timer = owner.timer;
-        assert!(matches!(
-            owner.due(timer.mark, FIRST - 1),
-            Fate::Reinsert { tick: FIRST, .. }
-        ));
-        let fired = owner.fires(timer.mark, FIRST);
+        let entry = (timer.index, timer.mark);
+        assert!(owner.call(entry, FIRST - 1).is_none());
         let _ = world.move_to(1, timer, FIRST + 1);
-        let Call::Moved(Some((tick, mark))) = owner.confirm(fired, FIRST) else {
-            panic!("it was moved before the call");
-        };
-        assert_eq!(tick, FIRST + 1);
-        let fired = owner.fires(mark, FIRST + 1);
-        assert!(matches!(owner.confirm(fired, FIRST + 1), Call::Begins(_)));
+        assert!(owner.call(entry, FIRST).is_none());
+        assert!(owner.calls.is_empty() && owner.call(entry, FIRST + 1).is_some());
         assert_eq!(world.cancel(1, timer), Some(1));
-        owner.abandon_call();
     });
 }

@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, NEVER, Peer, TWO_THREADS, explore_engine};
 use super::harness::{Bound, Payload, bounded, by_epoch, explore, fence_for_all};
+use crate::shard::Due;
 use crate::state::State;
 use crate::types::{Budget, Key};
 
@@ -217,11 +218,9 @@ fn death_in_a_turn_or_schedule() {
         engine.peer.schedule(0, 10, 2).unwrap();
         let producer = engine.spawn(|peer| peer.schedule(1, 10, 1).is_some());
         engine.owner.begin_turn(10, &Budget::new(), false);
-        let fired = engine
-            .owner
-            .next_fired()
-            .map(|fired| (fired.payload.id(), Some(10)));
-        engine.ended.extend(fired);
+        if let Some(Due::Once(fired)) = engine.owner.next_in_turn() {
+            engine.ended.push((fired.payload.id(), Some(10)));
+        }
         // What unwinds never finishes the turn.
         engine.close();
         let accepted = producer.join().unwrap();

@@ -5,12 +5,13 @@
 //! that was lost is missing.
 
 use super::harness::{Bound, JoinHandle, Ledger, Payload, explore_as, name_of, spawn_with};
+use crate::node::fired::Due;
 use crate::node::magazine::{CAPACITY, ThreadCache};
 use crate::node::moves::Move;
 use crate::node::offer::offer;
 use crate::node::table::{Armed, Table};
 use crate::state::Phase;
-use crate::types::ScheduleErrorKind;
+use crate::types::{Cancel, ScheduleErrorKind};
 use crate::wheel::Fate;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -82,16 +83,14 @@ impl World {
             .expect("a node is free")
     }
 
+    pub(super) fn end(&self, thread: usize, timer: Armed) -> Cancel<Payload> {
+        let (cache, phase) = (&self.caches[thread], Phase::Cancelled);
+        self.table.end(cache, timer.index, timer.generation, phase)
+    }
+
     pub(super) fn cancel(&self, thread: usize, timer: Armed) -> Option<u64> {
-        self.table
-            .end(
-                &self.caches[thread],
-                timer.index,
-                timer.generation,
-                Phase::Cancelled,
-            )
-            .into_payload()
-            .map(|payload| payload.id())
+        let payload = self.end(thread, timer).into_payload();
+        payload.map(|payload| payload.id())
     }
 
     /// The handle cancels, if it can, and goes; what it took.
@@ -145,9 +144,10 @@ impl World {
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Decided {
         match self
             .table
-            .due(&self.caches[OWNER], timer.index, mark, now, |_| ())
+            .due(&self.caches[OWNER], timer.index, mark, now, || ())
         {
-            Fate::Fire(fired) => {
+            Fate::Fire(Due::Every { .. }) => panic!("it fires once"),
+            Fate::Fire(Due::Once(fired)) => {
                 let generation = self.table.generation(fired.key);
                 assert_eq!(generation, timer.generation, "another timer fired");
                 assert!(

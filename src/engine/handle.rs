@@ -139,9 +139,7 @@ impl<T> TimerHandle<T> {
     pub fn state(&self) -> TimerState {
         let (handle, index) = self.place();
         match handle.table.held_state(index).phase() {
-            Phase::Pending | Phase::Waiting | Phase::Preparing | Phase::Running => {
-                TimerState::Pending
-            }
+            Phase::Pending | Phase::Waiting => TimerState::Pending,
             Phase::Fired => TimerState::Fired,
             Phase::Cancelled => TimerState::Cancelled,
             // The node is held, so it is this timer's, and it has been armed: it is never idle.

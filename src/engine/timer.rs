@@ -231,24 +231,24 @@ impl<T: Send + 'static> Timer<T> {
     /// Schedules a clone of `payload` once per period, the first time at `first`.
     ///
     /// The key stays the same over all periods: [`cancel`](Self::cancel) hands `payload` back, and no call of the
-    /// handler begins after that; one that has begun goes on to its end. [`reschedule`](Self::reschedule) moves the
+    /// handler begins after that; one that has begun goes on to its end. In the moment before a call the answer is
+    /// [`Cancel::AfterCall`]: that call is the last, and its handler gets `payload` itself. [`reschedule`](Self::reschedule) moves the
     /// coming call, from within one as well, and the later ones are counted from there. Both may come from the
     /// handler itself.
     ///
-    /// The next period begins when the handler has returned, so a timer never piles up on itself, and
-    /// [`Period`] says what happens to periods that were missed. It does not drift: each deadline is counted
+    /// A call begins when the handler has returned from the one before, so a timer never piles up on itself, and
+    /// [`Period`] says what happens to periods that were missed when it begins. It does not drift: each deadline is counted
     /// from the one before, not from the time of its handling. A period counts as one timer scheduled and one
     /// fired; under `max_pending` the timer keeps one permit until it ends.
     ///
-    /// `T::clone` runs here once, for a template that the worker clones for each call. No lock is held meanwhile. If it
-    /// panics on the worker, that call is left out, the timer goes on to its next deadline, and the panic counts in
-    /// [`stats`](Self::stats).
+    /// `T::clone` runs on the worker, before each call. No lock is held meanwhile. If it panics, that call is left out, the
+    /// timer goes on to its next deadline, and the panic counts in [`stats`](Self::stats).
     ///
     /// Lock-free; allocates once.
     ///
     /// # Errors
     ///
-    /// Like [`schedule`](Self::schedule), and if `T::clone` panics.
+    /// Like [`schedule`](Self::schedule).
     pub fn schedule_periodic(
         &self,
         first: impl Into<When>,
@@ -329,7 +329,7 @@ impl<T: Send + 'static> Timer<T> {
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
-    /// the deadline of its next call; while its handler runs, that of this call.
+    /// the deadline of its next call.
     #[must_use]
     pub fn deadline(&self, key: Key<T>) -> Option<Time> {
         let tick = self.inner.handle(key)?.deadline_of(key)?;

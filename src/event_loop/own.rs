@@ -2,7 +2,7 @@
 
 use crate::contain;
 use crate::local::table::{Armed, Due as OwnDue, LocalMove, Table};
-use crate::node::fired::Fired;
+use crate::node::fired::{Due as RemotesDue, Fired};
 use crate::shard::{AllTimers, Own, Owner};
 use crate::state::Phase;
 use crate::time::{Deadline, Repeat, Time};
@@ -78,16 +78,12 @@ impl<T> Own for OwnTimers<T> {
 
 /// A timer that is due.
 pub(super) enum Due<T> {
-    /// One of the loop's own has fired.
-    Own {
-        payload: T,
-        key: Key<T>,
-        deadline: u64,
-    },
-    /// A periodic one of the loop's own is to be [called](LoopShard::call_own).
-    OwnPeriodic { index: u32 },
-    /// One of a remote has fired; if it is periodic it is to be [confirmed](Owner::confirm).
-    Remotes(Fired<T>),
+    /// It has fired and is gone.
+    Once(Fired<T>),
+    /// One of the loop's own, which repeats: it is to be [called](LoopShard::call_own).
+    OwnEvery { index: u32 },
+    /// One of a remote, which repeats: it is to be [called](Owner::call).
+    Every { index: u32, mark: u32 },
 }
 
 impl<T> AllTimers<'_, T, OwnTimers<T>> {
@@ -95,7 +91,8 @@ impl<T> AllTimers<'_, T, OwnTimers<T>> {
     #[inline(never)]
     fn decide_remotes(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
         match self.shard.decide(entry, now) {
-            Fate::Fire(fired) => Fate::Fire(Due::Remotes(fired)),
+            Fate::Fire(RemotesDue::Once(fired)) => Fate::Fire(Due::Once(fired)),
+            Fate::Fire(RemotesDue::Every { index, mark }) => Fate::Fire(Due::Every { index, mark }),
             Fate::Reinsert { tick, mark } => Fate::Reinsert { tick, mark },
             Fate::Drop => Fate::Drop,
         }
@@ -129,13 +126,14 @@ impl<T> TimerStore for AllTimers<'_, T, OwnTimers<T>> {
                 // The permit is back before the handler runs, so that it can schedule at the limit.
                 shard.release_permit();
                 shard.counters.fired.add(1);
-                Fate::Fire(Due::Own {
+                Fate::Fire(Due::Once(Fired {
                     payload,
                     key,
                     deadline,
-                })
+                    is_last: true,
+                }))
             }
-            Fate::Fire(OwnDue::Every { index }) => Fate::Fire(Due::OwnPeriodic { index }),
+            Fate::Fire(OwnDue::Every { index }) => Fate::Fire(Due::OwnEvery { index }),
             // Its mark is the entry's.
             Fate::Reinsert { tick, .. } => Fate::Reinsert {
                 tick,
@@ -230,7 +228,7 @@ impl<T> LoopShard<T> {
                 payload,
                 key,
                 deadline,
-                periodic: false,
+                is_last: true,
             });
         }
         self.end(take);
@@ -263,7 +261,7 @@ impl<T> LoopShard<T> {
 
     /// Returns the next timer that is due in this turn.
     #[inline(always)] // as `Wheel::next`
-    pub(super) fn next_in_turn(&mut self) -> Option<Due<T>> {
+    pub(super) fn next_of_all(&mut self) -> Option<Due<T>> {
         let mut timers = AllTimers {
             shard: self.handle.of_owner(),
             own: &mut self.own,
@@ -296,14 +294,14 @@ impl<T> LoopShard<T> {
             payload,
             key: renewed.key,
             deadline: renewed.deadline,
-            periodic: true,
+            is_last: false,
         })
     }
 
     /// Returns whether a periodic timer is being handled that is told of the end of the call.
     #[inline(always)]
     pub(super) fn is_in_call(&self) -> bool {
-        self.own.resting.is_some() || self.is_calling()
+        self.own.resting.is_some() || self.resting.is_some()
     }
 
     /// Ends the call of a periodic timer.

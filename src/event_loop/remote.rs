@@ -146,7 +146,7 @@ impl<T: Send + 'static> Remote<T> {
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
-    /// the deadline of its next call; while its handler runs, that of this call.
+    /// the deadline of its next call.
     #[must_use]
     pub fn deadline(&self, key: RemoteKey<T>) -> Option<Time> {
         self.shard

@@ -6,7 +6,6 @@ use super::{OWN, stats_of};
 use crate::contain;
 use crate::engine::TimerTask;
 use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
-use crate::node::fired::Fired;
 use crate::settings::Settings;
 use crate::shard::{Producer, ShardStats, Turn};
 use crate::time::{
@@ -266,7 +265,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     }
 
     /// Returns when the timer that `key` names is due, rounded up to a tick, if it has not ended. Of a periodic timer
-    /// the deadline of its next call; while the handler of a remote's runs, that of this call.
+    /// the deadline of its next call.
     #[must_use]
     pub fn deadline(&self, key: impl Into<Key<T>>) -> Option<Time> {
         self.tick_of(key.into())
@@ -296,8 +295,7 @@ impl<T: Send + 'static> EventLoopTimer<T> {
     /// Returns when there is something to do next: never later than the earliest pending deadline. Earlier for a
     /// timer that was cancelled or pushed out, and a second after a burst, when its memory goes back. [`Time::ZERO`],
     /// which is at once, for what waits for the next poll only: the rest of a poll that ran out of budget, memory that
-    /// polls sweep or give back piece by piece, what a handler scheduled for now, a remote's periodic timer that
-    /// is being handled. `None` if nothing is left to look at, or only what practically never fires. O(1).
+    /// polls sweep or give back piece by piece, what a handler scheduled for now. `None` if nothing is left to look at, or only what practically never fires. O(1).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let next = self.rate.start_of(self.shard.next_tick());
@@ -570,23 +568,10 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         loop {
-            let fired = match self.shard.next_in_turn()? {
-                Due::Own {
-                    payload,
-                    key,
-                    deadline,
-                } => Some(Fired {
-                    payload,
-                    key,
-                    deadline,
-                    periodic: false,
-                }),
-                Due::OwnPeriodic { index } => self.shard.call_own(index, poll.now),
-                Due::Remotes(fired) if fired.periodic => {
-                    self.shard.calling = Some(fired.key.index());
-                    self.shard.confirm(fired)
-                }
-                Due::Remotes(fired) => Some(fired),
+            let fired = match self.shard.next_of_all()? {
+                Due::Once(fired) => Some(fired),
+                Due::OwnEvery { index } => self.shard.call_own(index, poll.now),
+                Due::Every { index, mark } => self.shard.call(index, mark, poll.now),
             };
             let Some(fired) = fired else { continue };
             return Some(self.shard.expired(fired, &self.rate, poll.now));

@@ -8,6 +8,14 @@ pub(crate) struct Fired<T> {
     pub(crate) key: Key<T>,
     /// The tick at or after which the timer was to fire.
     pub(crate) deadline: u64,
-    /// One call of a periodic timer.
-    pub(crate) periodic: bool,
+    /// No call comes after this one.
+    pub(crate) is_last: bool,
+}
+
+/// A timer that is due.
+pub(crate) enum Due<T> {
+    /// It has fired and is gone.
+    Once(Fired<T>),
+    /// It repeats: [`Owner::call`](crate::shard::Owner::call) decides about it.
+    Every { index: u32, mark: u32 },
 }

@@ -21,7 +21,6 @@ pub(crate) mod magazine;
 pub(crate) mod moves;
 pub(crate) mod offer;
 pub(crate) mod periodic;
-mod periodic_state;
 mod record;
 pub(crate) mod regions;
 pub(crate) mod table;

@@ -1,11 +1,11 @@
 //! The record of one timer, and its deadline, which threads move.
 
 use super::offer::Offer;
-use super::periodic_state::Link;
 use crate::state::StateWord;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::cell::UnsafeCell;
 use crate::sync::segments::Zeroable;
+use crate::time::Repeat;
 use std::mem::ManuallyDrop;
 
 /// One timer's record: 24 bytes with an eight-byte payload.
@@ -15,12 +15,11 @@ pub(super) struct Node<T> {
     load: UnsafeCell<NodePayload<T>>,
 }
 
-/// The contents of a node: `single` while it is pending, `periodic` while it is periodic and until its owner has let
-/// go, else nothing.
+/// The contents of a node: `single` while it is pending, `repeat` while it is waiting, else nothing.
 union NodePayload<T> {
     nothing: (),
     single: ManuallyDrop<T>,
-    periodic: Link<T>,
+    repeat: ManuallyDrop<Box<Repeat<T>>>,
 }
 
 #[cfg(not(tickwheel_loom))]
@@ -47,7 +46,7 @@ impl<T> Default for Node<T> {
 }
 
 // SAFETY: payloads move between threads (hence T: Send) and each is only ever touched by one at a time: the armer
-// before it publishes the node, then the one winner of the state word; of a periodic timer see `periodic_state`.
+// before it publishes the node, then the one winner of the state word, or the owner while it has claimed the timer.
 unsafe impl<T: Send> Sync for Node<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Node<T> {}
@@ -66,15 +65,16 @@ impl<T> Node<T> {
         });
     }
 
-    /// Writes the periodic state of a periodic timer.
+    /// Writes what a timer repeats.
     ///
     /// # Safety
     ///
     /// The caller holds the node alone, and what it carried has been taken.
-    pub(super) unsafe fn put_link(&self, link: Link<T>) {
+    pub(super) unsafe fn put_repeat(&self, repeat: Box<Repeat<T>>) {
+        let repeat = ManuallyDrop::new(repeat);
         self.load.with_mut(|load| {
             // SAFETY: the caller holds the node alone (the function's contract).
-            unsafe { load.write(NodePayload { periodic: link }) };
+            unsafe { load.write(NodePayload { repeat }) };
         });
     }
 
@@ -91,16 +91,28 @@ impl<T> Node<T> {
         })
     }
 
-    /// Returns the periodic state of a periodic timer.
+    /// Takes what a timer repeats.
     ///
     /// # Safety
     ///
-    /// The node's timer is periodic, and the caller keeps the node: it has ended the timer, or has claimed it as its owner.
-    pub(super) unsafe fn link(&self) -> Link<T> {
-        self.load.with(|load| {
-            // SAFETY: this is what a periodic node carries (the function's contract), and no thread writes it before
-            // the caller lets go.
-            unsafe { (*load).periodic }
+    /// The timer repeats. The caller has ended it, or has claimed it, and another thread has ended it since; it has not let
+    /// go of the node, and calls this once.
+    pub(super) unsafe fn take_repeat(&self) -> Box<Repeat<T>> {
+        self.load.with_mut(|load| {
+            // SAFETY: this is what the node carries, and it is the caller's to take (the function's contract).
+            unsafe { ManuallyDrop::take(&mut (*load).repeat) }
+        })
+    }
+
+    /// Uses what a timer repeats. `f` does not come back here.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the owner and has claimed the timer, which repeats.
+    pub(super) unsafe fn with_repeat<R>(&self, f: impl FnOnce(&mut Repeat<T>) -> R) -> R {
+        self.load.with_mut(|load| {
+            // SAFETY: this is what the node carries, and no other thread uses it now (the function's contract).
+            f(unsafe { &mut *(*load).repeat })
         })
     }
 }
@@ -131,9 +143,8 @@ const NEVER: u64 = SETTLED - 1;
 /// The owner sets the highest bit where it acts on the value while another thread may be moving it:
 ///
 /// * of a timer that fires once, directly before it ends it: who comes to move it now is too late;
-/// * of a periodic timer always: the bit says that this is the owner's word, which shows when the coming call is
-///   due. A move clears it, and the owner sets it again when it takes the new deadline over. So it takes none over
-///   twice, and it never overwrites a mover's request.
+/// * of a periodic timer, directly before it claims it and when it goes on: a move clears the bit, so the owner never
+///   overwrites a mover's deadline.
 #[derive(Default)]
 pub(super) struct DeadlineWord(AtomicU64);
 
@@ -167,12 +178,6 @@ impl DeadlineWord {
         // ORDERING: Release: a reader, even with an old key, sees that the timer before has ended. [P23]
         // With the state it is published by the Release in `arm` [P1].
         self.0.store(stored(tick), Ordering::Release);
-    }
-
-    /// Like [`set`](Self::set), but settled: for a periodic timer.
-    pub(super) fn set_settled(&self, tick: u64) {
-        // ORDERING: Release: as in `set`. [P23] [P1]
-        self.0.store(stored(tick) | SETTLED, Ordering::Release);
     }
 
     /// Clears it because the node's memory is given back.
@@ -219,21 +224,19 @@ impl DeadlineWord {
 
     /// Marks what the owner has seen as settled; false if a thread has moved the deadline since.
     pub(super) fn settle(&self, seen: Seen) -> bool {
-        self.replace(seen, seen.0 | SETTLED)
+        self.replace(seen.0, seen.tick())
     }
 
-    /// Shows the next deadline of the owner's periodic timer, unless a mover asks for another one.
-    pub(super) fn show(&self, tick: u64) {
-        let seen = self.load();
-        if seen.is_settled() {
-            let _ = self.replace(seen, stored(tick) | SETTLED);
-        }
+    /// Replaces the deadline that the owner has settled, unless a thread has moved it since.
+    pub(super) fn go_on(&self, from: u64, to: u64) {
+        let _ = self.replace(stored(from) | SETTLED, to);
     }
 
-    fn replace(&self, seen: Seen, new: u64) -> bool {
+    fn replace(&self, seen: u64, to: u64) -> bool {
         // ORDERING: Relaxed: only the one order of this word's exchanges matters.
         let order = Ordering::Relaxed;
-        seen.0 == new || self.0.compare_exchange(seen.0, new, order, order).is_ok()
+        let new = stored(to) | SETTLED;
+        self.0.compare_exchange(seen, new, order, order).is_ok()
     }
 }
 

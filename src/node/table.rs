@@ -1,11 +1,11 @@
 //! The node table of one shard: arming and ending timers.
 
-use super::fired::Fired;
+use super::fired::{Due, Fired};
 use super::magazine::{Depot, Nodes, ThreadCache};
 use super::offer::Offer;
-use super::record::Node;
+use super::record::{Node, Seen};
 use crate::contain;
-use crate::state::{CLAIMED, Ending, MOVED, MOVERS, Phase, State, generation_seed};
+use crate::state::{Ending, MOVED, MOVERS, Phase, State, generation_seed};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::prefetch::prefetch;
 use crate::sync::segments::Segments;
@@ -27,8 +27,8 @@ pub(crate) struct Table<T> {
     pub(super) depot: Depot,
     /// Mixed into the generations of keys, so that another table's keys are stale here.
     keys: KeyMask,
-    /// Periodic states, one for each periodic timer. On a line of its own, because every schedule reads the nodes.
-    pub(super) periodic_states: CachePadded<AtomicU64>,
+    /// How many timers are periodic. On a line of its own, because every schedule reads the nodes.
+    pub(super) periodic: CachePadded<AtomicU64>,
 }
 
 impl<T> Nodes for Table<T> {
@@ -50,7 +50,7 @@ impl<T> Table<T> {
             nodes: Segments::new(),
             depot: Depot::new(limit),
             keys: KeyMask::new(shard, generation_seed()),
-            periodic_states: CachePadded::default(),
+            periodic: CachePadded::default(),
         }
     }
 
@@ -114,10 +114,7 @@ impl<T> Table<T> {
         held: bool,
         count: impl FnOnce(),
     ) -> Armed {
-        match phase {
-            Phase::Waiting => node.deadline.set_settled(deadline),
-            _ => node.deadline.set(deadline),
-        }
+        node.deadline.set(deadline);
         count();
         let state = node.state.arm(phase, held);
         Armed {
@@ -186,8 +183,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Decides, as the owner, about an entry at `now`. `count` is called with true if a timer has fired that fires once,
-    /// and with false if the `Clone` of a periodic one's payload has panicked.
+    /// Decides, as the owner, about an entry at `now`. `count` is called if a timer has fired that fires once.
     #[inline(always)] // as `Wheel::next`
     pub(crate) fn due(
         &self,
@@ -195,18 +191,52 @@ impl<T> Table<T> {
         index: u32,
         mark: u32,
         now: u64,
-        count: impl FnOnce(bool),
-    ) -> Fate<Fired<T>> {
+        count: impl FnOnce(),
+    ) -> Fate<Due<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
         };
+        loop {
+            let (seen, found) = match Self::due_node(node, mark, now) {
+                Ok(due) => due,
+                Err(fate) => return fate,
+            };
+            if seen.is_periodic() {
+                return Fate::Fire(Due::Every { index, mark });
+            }
+            // Without a mover in `seen` no thread can have moved it when the next step succeeds.
+            if seen.has(MOVERS) && !found.is_settled() && !node.deadline.settle(found) {
+                continue;
+            }
+            if let Ok(won) = node.state.try_end(seen, Phase::Fired, false) {
+                count();
+                let key = self.key(index, seen.generation());
+                // Never gone: the timer has not been ended before.
+                let Cancel::Won(payload) = self.collect(cache, index, node, won) else {
+                    return Fate::Drop;
+                };
+                return Fate::Fire(Due::Once(Fired {
+                    payload,
+                    key,
+                    deadline: found.tick(),
+                    is_last: true,
+                }));
+            }
+        }
+    }
+
+    /// Looks, as the owner, at the timer behind an entry: its state, in which no move has ended that is not in the deadline.
+    /// The entry's fate if it is not due at `now`.
+    #[inline(always)] // as above
+    pub(super) fn due_node(
+        node: &Node<T>,
+        mark: u32,
+        now: u64,
+    ) -> Result<(State, Seen), Fate<Due<T>>> {
         let mut seen = node.state.load();
         loop {
             if !seen.is_current(mark) {
-                return Fate::Drop;
-            }
-            if seen.is_periodic() {
-                return self.due_periodic(cache, index, node, mark, now, || count(false));
+                return Err(Fate::Drop);
             }
             if seen.has(MOVED) {
                 match node.state.acknowledge_move(seen) {
@@ -218,35 +248,11 @@ impl<T> Table<T> {
                 }
             }
             let found = node.deadline.load();
-            let deadline = found.tick();
-            if deadline > now {
-                return Fate::Reinsert {
-                    tick: deadline,
-                    mark,
-                };
+            let tick = found.tick();
+            if tick > now {
+                return Err(Fate::Reinsert { tick, mark });
             }
-            // Without a mover in `seen` no thread can have moved it when the next step succeeds.
-            if seen.has(MOVERS) && !found.is_settled() && !node.deadline.settle(found) {
-                seen = node.state.load();
-                continue;
-            }
-            match node.state.try_end(seen, Phase::Fired, false) {
-                Ok(won) => {
-                    count(true);
-                    let key = self.key(index, seen.generation());
-                    // Never gone: the timer has not been ended before.
-                    let Cancel::Won(payload) = self.collect(cache, index, node, won) else {
-                        return Fate::Drop;
-                    };
-                    return Fate::Fire(Fired {
-                        payload,
-                        key,
-                        deadline,
-                        periodic: false,
-                    });
-                }
-                Err(now) => seen = now,
-            }
+            return Ok((seen, found));
         }
     }
 
@@ -261,6 +267,7 @@ impl<T> Table<T> {
     ) -> Cancel<T> {
         match ending {
             Ending::Lost => Cancel::Gone,
+            Ending::Claimed => Cancel::AfterCall,
             Ending::Sole(was) => {
                 let payload = self.take(node, was);
                 cache.give(&self.depot, index);
@@ -270,7 +277,7 @@ impl<T> Table<T> {
             Ending::Held(was) => Cancel::Won(self.take(node, was)),
             Ending::Shared(was) => {
                 let payload = self.take(node, was);
-                self.release_taking(cache, index, node, was);
+                self.give_if_free(cache, index, node.state.release_taking());
                 Cancel::Won(payload)
             }
         }
@@ -280,24 +287,12 @@ impl<T> Table<T> {
     #[inline]
     fn take(&self, node: &Node<T>, was: State) -> T {
         if was.is_periodic() {
-            return self.take_periodic(node, was);
+            // SAFETY: as below; what the timer repeats is the winner's, because the owner had not claimed it.
+            return unsafe { self.take_periodic(node) };
         }
         // SAFETY: `arm` wrote the payload and published it with the state that the caller acquired; the caller
         // is the one winner and takes it once.
         unsafe { node.take_single() }
-    }
-
-    /// Releases a node whose payload the winner has read while other references to the node exist.
-    #[inline]
-    fn release_taking(&self, cache: &ThreadCache, index: u32, node: &Node<T>, was: State) {
-        // SAFETY: the winner has not let go yet, and the timer was periodic if its owner had claimed it.
-        let link = was.has(CLAIMED).then(|| unsafe { node.link() });
-        let left = node.state.release_taking();
-        if let Some(link) = link {
-            // SAFETY: as above; this is the winner's last release.
-            unsafe { self.winner_let_go(link, left) };
-        }
-        self.give_if_free(cache, index, left);
     }
 
     #[inline]
@@ -399,12 +394,11 @@ impl<T> Table<T> {
         self.resident() as usize * size_of::<Node<T>>() + self.depot.allocated_bytes()
     }
 
-    /// Returns the number of periodic states. Of a table whose owner is at no call it is the number of periodic timers,
-    /// but that one may be missing which another thread begins or ends.
+    /// Returns the number of periodic timers, but that one may be missing which another thread begins or ends.
     pub(crate) fn periodic_timers(&self) -> u64 {
         // ORDERING: Acquire pairs with the Release by which a timer is counted in `arm_periodic`: a thread that counts
         // beginnings next finds it among them. [P11]
-        self.periodic_states.load(Ordering::Acquire)
+        self.periodic.load(Ordering::Acquire)
     }
 
     /// Ends every living timer and gives it to `take`; for `stop`, when no further one can be accepted.
@@ -426,7 +420,7 @@ impl<T> Table<T> {
                     payload,
                     key,
                     deadline,
-                    periodic: state.is_periodic(),
+                    is_last: true,
                 });
             }
         });
@@ -436,14 +430,10 @@ impl<T> Table<T> {
 impl<T> Drop for Table<T> {
     fn drop(&mut self) {
         // ORDERING: Relaxed: `&mut self` means that everything happened before.
-        if !std::mem::needs_drop::<T>() && self.periodic_states.load(Ordering::Relaxed) == 0 {
+        if !std::mem::needs_drop::<T>() && self.periodic.load(Ordering::Relaxed) == 0 {
             return;
         }
         let cache = ThreadCache::default();
-        // An owner that went away during a call has let go of nothing.
-        self.nodes.for_each(self.depot.end(), |index, _| {
-            self.abandon_call(&cache, index)
-        });
         self.return_all(&cache, |returned| contain::drop_payload(returned.payload));
     }
 }

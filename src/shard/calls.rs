@@ -1,12 +1,12 @@
 //! From a timer that has fired to its handler, and the calls of a periodic timer.
 //!
-//! A periodic timer is confirmed before its handler is called, and sent on after it. Everything else is as with other
+//! A periodic timer goes on to its next deadline before its handler is called. Everything else is as with other
 //! timers: one key, one `cancel`, one `reschedule`. A call counts as one timer fired, and the next one as one
 //! scheduled; the permit under `max_pending` is kept from schedule to end.
 
 use super::own::Own;
 use super::owner::Owner;
-use crate::contain;
+use super::producer::Producer;
 use crate::node::fired::Fired;
 use crate::node::periodic::Call;
 use crate::time::{TickRate, Time};
@@ -22,99 +22,67 @@ impl<T, O: Own> Owner<T, O> {
             payload,
             key,
             deadline,
-            ..
+            is_last,
         } = fired;
         let deadline = rate.start_of(deadline);
         let late_ns = now.as_nanos().saturating_sub(deadline.as_nanos());
         self.handle.counters.lateness.record(late_ns);
         let lateness = Duration::from_nanos(late_ns);
-        Expired::new(payload, key, deadline, lateness)
+        Expired::new(payload, key, deadline, lateness, is_last)
     }
 
-    /// Confirms, directly before the handler is called, a periodic timer that fired; `None` if another thread has
-    /// ended it since, or moved it. Nothing of the user's may run between this and the handler. Timers that fire once
-    /// need none of this.
+    /// Decides about a periodic timer that is due, directly before its handler is called; `None` if it is not called after
+    /// all. Nothing of the user's may run between this and the handler.
     #[cold]
     #[inline(never)]
     #[must_use]
-    pub(crate) fn confirm(&mut self, fired: Fired<T>) -> Option<Fired<T>> {
-        let own = self.handle.of_owner();
-        let index = fired.key.index();
-        // The next call is counted before this one counts as over, so that the timer always counts as pending.
-        match own
-            .shard
+    pub(crate) fn call(&mut self, index: u32, mark: u32, now: Time) -> Option<Fired<T>> {
+        let Producer { shard, thread } = self.handle.of_owner();
+        let tick = self.wheel.now();
+        let clone_panicked = || _ = shard.counters.panics.add(1);
+        let call = shard
             .table
-            .confirm_call(&own.thread.cache, fired, self.wheel.now())
-        {
-            Call::Begins(fired) => {
-                own.thread.scheduled.add(1);
-                own.shard.counters.fired.add(1);
-                return Some(fired);
+            .call(&thread.cache, (index, mark), tick, now, clone_panicked);
+        let (fired, entry) = match call {
+            Call::Begins {
+                fired,
+                entry,
+                recurrence,
+            } => {
+                // The next call is counted before this one counts as over, so that the timer always counts as pending.
+                thread.scheduled.add(1);
+                shard.counters.fired.add(1);
+                self.resting = recurrence.rests.then_some((fired.key, recurrence));
+                (Some(fired), Some(entry))
             }
-            Call::Moved(inserted) => {
-                self.calling = None;
-                if let Some((deadline, mark)) = inserted {
-                    self.insert(Entry {
-                        deadline,
-                        index,
-                        mark,
-                    });
-                }
+            Call::Last(fired) => {
+                shard.release_permit();
+                shard.counters.fired.add(1);
+                (Some(fired), None)
             }
-            Call::Ended(payload) => {
-                self.calling = None;
-                contain::drop_payload(payload);
-            }
-        }
-        self.wheel.count_not_fired();
-        None
-    }
-
-    /// Returns whether a periodic timer is at a call.
-    pub(crate) fn is_calling(&self) -> bool {
-        self.calling.is_some()
-    }
-
-    /// Ends a call whose handler has returned, or has panicked: sends a periodic timer on to its next deadline,
-    /// counted from `now`. Does nothing after a timer that fires once, and does not ask for the time then.
-    #[inline]
-    pub(crate) fn finish_call(&mut self, now: impl FnOnce() -> Time) {
-        if self.calling.is_some() {
-            self.go_on(now());
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn go_on(&mut self, now: Time) {
-        let Some(index) = self.calling.take() else {
-            return;
+            Call::Waits(entry) => (None, Some(entry)),
+            Call::Gone => (None, None),
         };
-        let own = self.handle.of_owner();
-        let inserted = own.shard.table.finish_call(&own.thread.cache, index, now);
-        if let Some((deadline, mark)) = inserted.filter(|_| !self.wheel.is_at_last_tick()) {
+        if let Some((deadline, mark)) = entry.filter(|_| !self.wheel.is_at_last_tick()) {
             self.insert(Entry {
                 deadline,
                 index,
                 mark,
             });
         }
+        if fired.is_none() {
+            self.wheel.count_not_fired();
+        }
+        fired
     }
 
-    /// Leaves the call of a periodic timer out that has fired: the timer waits for the shard's end, which returns it.
-    #[cold]
-    pub(crate) fn leave_out_call(&mut self, fired: Fired<T>) {
-        self.abandon_call();
-        self.wheel.count_not_fired();
-        contain::drop_payload(fired.payload);
-    }
-
-    /// Gives up the call that is prepared or under way, if there is one: its timer waits without an entry.
-    pub(super) fn abandon_call(&mut self) {
-        if let Some(index) = self.calling.take() {
-            self.handle
-                .table
-                .abandon_call(&self.handle.of_owner().thread.cache, index);
+    /// Begins the pause of a timer with a fixed delay, whose handler has returned or has panicked at `now`. Does nothing
+    /// after other timers, and does not ask for the time then.
+    #[inline]
+    pub(crate) fn finish_call(&mut self, now: impl FnOnce() -> Time) {
+        if let Some((key, recurrence)) = self.resting.take() {
+            let Producer { shard, thread } = self.handle.of_owner();
+            shard.table.rest(&thread.cache, key, recurrence, now());
         }
     }
 }

@@ -27,7 +27,7 @@ mod stats;
 mod way;
 mod word;
 
-pub(crate) use crate::node::fired::Fired;
+pub(crate) use crate::node::fired::Due;
 pub(crate) use handle::ShardHandle;
 pub use histogram::DurationHistogram;
 pub(crate) use limit::Limit;

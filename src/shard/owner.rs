@@ -1,20 +1,20 @@
 //! The owner of a shard and its turns.
 //!
-//! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_fired`] for each timer that fires, and
+//! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_in_turn`] for each timer that is due, and
 //! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
-//! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler's call
-//! come [`Owner::confirm`] and [`Owner::finish_call`].
+//! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler of a periodic
+//! timer come [`Owner::call`] and [`Owner::finish_call`].
 
 use super::handle::{ShardHandle, WakeOwner};
 use super::limit::Limit;
 use super::own::{AllTimers, NoOwn, Own};
 use super::word::unpack;
 use crate::inbox::Reader;
-use crate::node::fired::Fired;
+use crate::node::fired::{Due, Fired};
 use crate::node::trim::Trim;
 use crate::park::WakeState;
-use crate::time::TickRate;
-use crate::types::{Budget, Polled};
+use crate::time::{Recurrence, TickRate};
+use crate::types::{Budget, Key, Polled};
 use crate::wheel::{Entry, Settled, Wheel, no_memory};
 use std::sync::Arc;
 
@@ -52,8 +52,8 @@ pub(crate) struct Owner<T, O = NoOwn> {
     reported: u64,
     /// How far it has got with giving the memory of free nodes back.
     trim: Trim,
-    /// The node of the periodic timer that is at a call: it is kept until [`Owner::finish_call`].
-    pub(crate) calling: Option<u32>,
+    /// The timer that is being called, if its pause begins at the end of the call.
+    pub(crate) resting: Option<(Key<T>, Recurrence)>,
 }
 
 impl<T> Owner<T> {
@@ -93,31 +93,22 @@ impl<T> Owner<T> {
         mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
         self.begin_turn(now, budget, false);
-        while let Some(fired) = self.next_fired() {
-            let fired = if fired.periodic {
-                self.confirm(fired)
-            } else {
-                Some(fired)
+        let time = crate::time::Time::from_nanos(now);
+        while let Some(due) = self.next_in_turn() {
+            let fired = match due {
+                Due::Once(fired) => Some(fired),
+                Due::Every { index, mark } => self.call(index, mark, time),
             };
-            let Some(fired) = fired else { continue };
-            fire(fired);
-            self.finish_call(|| crate::time::Time::from_nanos(now));
+            fired.into_iter().for_each(&mut fire);
+            self.finish_call(|| time);
         }
         self.finish_turn(budget)
     }
 
-    /// Returns the next timer that fires in this turn, if any; a periodic one is to be confirmed before it is handled.
+    /// Returns the next timer that is due in this turn, if any.
     #[inline(always)] // it is the loop of every front, and a call costs a tenth of a timer
-    pub(crate) fn next_fired(&mut self) -> Option<Fired<T>> {
-        debug_assert!(
-            self.calling.is_none(),
-            "a call is finished before the next one"
-        );
-        let fired = self.wheel.next(&mut self.handle.of_owner())?;
-        if fired.periodic {
-            self.calling = Some(fired.key.index());
-        }
-        Some(fired)
+    pub(crate) fn next_in_turn(&mut self) -> Option<Due<T>> {
+        self.wheel.next(&mut self.handle.of_owner())
     }
 }
 
@@ -146,7 +137,7 @@ impl<T, O: Own> Owner<T, O> {
             ended: false,
             reported: 0,
             trim: Trim::default(),
-            calling: None,
+            resting: None,
         }
     }
 
@@ -266,8 +257,7 @@ impl<T, O: Own> Owner<T, O> {
 
     /// Returns the earliest tick at which there is something to do but give memory back after a while.
     fn next_due(&self) -> u64 {
-        // A periodic timer that is at a call has no entry.
-        let is_busy = || self.draining || self.calling.is_some() || self.trim.is_at_work();
+        let is_busy = || self.draining || self.trim.is_at_work();
         let next = if self.wheel.idle_until() == 0 && (self.wheel.goes_on() || is_busy()) {
             0
         } else {
@@ -365,7 +355,6 @@ impl<T, O: Own> Owner<T, O> {
         }
         // First of all, so that no timer is accepted from now on that no owner drives.
         self.close();
-        self.abandon_call();
         let handle = &self.handle;
         handle
             .table

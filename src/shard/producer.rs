@@ -5,8 +5,7 @@
 
 use super::handle::{ShardHandle, ThreadState};
 use super::word::pack;
-use crate::contain;
-use crate::node::fired::Fired;
+use crate::node::fired::Due;
 use crate::node::moves::Move;
 #[cfg(any(feature = "futures", test))]
 use crate::node::offer::offer;
@@ -305,36 +304,14 @@ impl<T> Producer<'_, T> {
 
     /// Arms a periodic timer, for whose message there is a slot then.
     fn arm_periodic(self, repeat: Repeat<T>) -> Scheduled<T, Armed> {
-        let Repeat {
-            payload,
-            clone,
-            recurrence,
-        } = repeat;
-        if let Err(kind) = self.shard.acquire_permit() {
-            return Err(ScheduleError::new(kind, payload));
+        if let Err(kind) = self.admit() {
+            return Err(ScheduleError::new(kind, repeat.payload));
         }
-        let Some(template) = contain::catch_and_log("a payload's Clone", || clone(&payload)) else {
-            self.shard.release_permit();
-            return Err(ScheduleError::new(
-                ScheduleErrorKind::PayloadClonePanicked,
-                payload,
-            ));
-        };
-        // After the last that is the user's: a Clone may schedule timers, too.
-        if let Err(kind) = self.prepare() {
-            contain::drop_payload(template);
-            return Err(ScheduleError::new(kind, payload));
-        }
-        let repeat = Repeat {
-            payload,
-            clone,
-            recurrence,
-        };
         let count = || _ = self.thread.scheduled.add(1);
         let armed = self
             .shard
             .table
-            .arm_periodic(&self.thread.cache, repeat, template, count);
+            .arm_periodic(&self.thread.cache, repeat, count);
         armed.map_err(|payload| ScheduleError::new(self.no_node(), payload))
     }
 
@@ -417,7 +394,7 @@ impl<T> Records for Producer<'_, T> {
 
 /// The owner's: a step of its turn.
 impl<T> TimerStore for Producer<'_, T> {
-    type Fired = Fired<T>;
+    type Fired = Due<T>;
 
     #[inline]
     fn prefetch_due(&self, entry: &Entry) {
@@ -425,17 +402,13 @@ impl<T> TimerStore for Producer<'_, T> {
     }
 
     #[inline(always)] // as `Wheel::next`, whose one step it is
-    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Fired<T>> {
+    fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
         let Self { shard, thread } = *self;
         let Entry { index, mark, .. } = entry;
-        shard.table.due(&thread.cache, index, mark, now, |fired| {
-            if fired {
-                // The permit is back before the handler runs, so that it can schedule at the limit.
-                shard.release_permit();
-                shard.counters.fired.add(1);
-            } else {
-                shard.counters.panics.add(1);
-            }
+        shard.table.due(&thread.cache, index, mark, now, || {
+            // The permit is back before the handler runs, so that it can schedule at the limit.
+            shard.release_permit();
+            shard.counters.fired.add(1);
         })
     }
 }

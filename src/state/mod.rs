@@ -5,7 +5,5 @@
 
 mod word;
 
-pub(crate) use tickwheel_core::state::{
-    CLAIMED, MOVED, MOVERS, Phase, READING_PAYLOAD, State, generation_seed,
-};
-pub(crate) use word::{Confirmed, Ending, Finished, Moved, StateWord};
+pub(crate) use tickwheel_core::state::{MOVED, MOVERS, Phase, State, generation_seed};
+pub(crate) use word::{Ending, Moved, StateWord};

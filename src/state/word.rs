@@ -5,7 +5,7 @@
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use tickwheel_core::state::{
-    AT_A_CALL, CLAIMED, HANDLE, HOLDS, MOVED, MOVER, PULLED, Phase, READING_PAYLOAD, State,
+    CLAIMED, HANDLE, HOLDS, MOVED, MOVER, PULLED, Phase, READING_PAYLOAD, State,
 };
 
 /// The answer to an attempt to end a timer: the state that it ended in, to tell what it carries.
@@ -18,6 +18,8 @@ pub(crate) enum Ending {
     Shared(State),
     /// The caller won; its own hold keeps the node.
     Held(State),
+    /// The timer has ended; its payload is left to the owner, which has claimed it.
+    Claimed,
     /// The timer has ended before, or the key is stale.
     Lost,
 }
@@ -32,29 +34,6 @@ pub(crate) enum Moved {
     Noted,
     /// The timer has ended since; `recycle` if the caller was the last to hold it.
     Ended { recycle: bool },
-}
-
-/// The state of a periodic timer after its owner's call.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finished {
-    /// It waits for its next call, to be inserted with this mark.
-    Waits { mark: u32 },
-    /// Another thread has moved it: the owner takes the deadline over and tries again.
-    Moved,
-    /// Another thread has ended it: the owner releases it.
-    Ended,
-}
-
-/// The fate of a call of a periodic timer that its owner was about to begin.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Confirmed {
-    Begins,
-    /// Another thread has moved the timer: the owner takes the deadline over and checks again.
-    Moved,
-    /// Another thread has ended it: the owner releases it.
-    Ended,
 }
 
 /// The atomic state of one node.
@@ -136,7 +115,7 @@ impl StateWord {
         while lives(seen) {
             match self.try_end(seen, phase, by_handle) {
                 Ok(ending) => return ending,
-                // A move, a call or a detach begins or ends: another thread made progress.
+                // A move, a claim or a detach begins or ends: another thread made progress.
                 Err(now) => seen = now,
             }
         }
@@ -153,13 +132,17 @@ impl StateWord {
     ) -> Result<Ending, State> {
         let ended = seen.in_phase(phase);
         if by_handle {
-            // Its own hold protects the node. Its timer fires once, so no call shares anything with the winner.
+            // Its own hold protects the node. Its timer fires once, so it is not claimed.
             self.step(seen, ended)?;
             return Ok(Ending::Held(seen));
         }
         if !seen.has(HOLDS) {
             self.step(seen, ended)?;
             return Ok(Ending::Sole(seen));
+        }
+        if seen.has(CLAIMED) {
+            self.step(seen, ended)?;
+            return Ok(Ending::Claimed);
         }
         self.step(seen, ended.with(READING_PAYLOAD))?;
         Ok(Ending::Shared(seen))
@@ -219,7 +202,7 @@ impl StateWord {
     /// Ends a move after the deadline was changed. `begun`: the state that it began with. `earlier`: it was pulled in.
     #[inline]
     pub(crate) fn finish_move(&self, begun: State, earlier: bool) -> Moved {
-        let (mut seen, mut earlier) = (begun, earlier);
+        let mut seen = begun;
         loop {
             if !seen.is_live() {
                 return Moved::Ended {
@@ -230,11 +213,7 @@ impl StateWord {
             match self.step(seen, moved) {
                 Ok(now) if tell => return Moved::Tell { mark: now.mark() },
                 Ok(_) => return Moved::Noted,
-                Err(now) => {
-                    // A call may have ended meanwhile: then what the deadline was compared with is over.
-                    earlier |= begun.has(AT_A_CALL) || now.mark() != begun.mark();
-                    seen = now;
-                }
+                Err(now) => seen = now,
             }
         }
     }
@@ -282,55 +261,18 @@ impl StateWord {
         }
     }
 
-    /// Begins, as the owner, a call of the waiting timer behind an entry; `None` if the entry is dead.
-    ///
-    /// From here until [`finish_call`](Self::finish_call) or [`let_go`](Self::let_go) the node is kept.
-    pub(crate) fn begin_call(&self, mark: u32) -> Option<State> {
-        let mut seen = self.load();
-        loop {
-            if !seen.is_current(mark) || seen.has(AT_A_CALL) {
-                return None;
-            }
-            match self.step(seen, seen.preparing()) {
-                Ok(now) => return Some(now),
-                Err(now) => seen = now,
-            }
-        }
+    /// Claims, as the owner, a periodic timer that is due, and which was seen alive and not moved: no other thread takes its
+    /// payload until [`release_claim`](Self::release_claim) or [`let_go`](Self::let_go).
+    pub(crate) fn claim(&self, seen: State) -> Result<State, State> {
+        self.step(seen, seen.with(CLAIMED))
     }
 
-    /// Confirms a call, as the owner, directly before the handler is called.
-    pub(crate) fn confirm_call(&self) -> Confirmed {
-        let mut seen = self.load();
-        while seen.is_live() {
-            if seen.has(MOVED) {
-                return Confirmed::Moved;
-            }
-            match self.step(seen, seen.in_phase(Phase::Running)) {
-                Ok(_) => return Confirmed::Begins,
-                Err(now) => seen = now,
-            }
-        }
-        Confirmed::Ended
+    /// Has a claimed timer that was seen alive wait again, for an entry with a new mark.
+    pub(crate) fn release_claim(&self, seen: State) -> Result<State, State> {
+        self.step(seen, seen.without(CLAIMED).with_new_mark())
     }
 
-    /// Ends the owner's work on a periodic timer, and releases it if it resumes. `called`: its handler was called.
-    pub(crate) fn finish_call(&self, called: bool) -> Finished {
-        let mut seen = self.load();
-        loop {
-            if !seen.is_live() {
-                return Finished::Ended;
-            }
-            if seen.has(MOVED) {
-                return Finished::Moved;
-            }
-            match self.step(seen, seen.waiting(called)) {
-                Ok(now) => return Finished::Waits { mark: now.mark() },
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Releases, as the owner, a periodic timer that another thread has ended; returns the remaining state.
+    /// Releases, as the owner, a claimed timer that another thread has ended; returns the remaining state.
     pub(crate) fn let_go(&self) -> State {
         self.release(CLAIMED)
     }

@@ -431,58 +431,6 @@ fn periodic_timers_that_are_scheduled_beside_a_drain_do_not_keep_it_open() {
     }
 }
 
-/// A payload that says when it is cloned, and goes on when it is let go.
-struct Gated {
-    id: u64,
-    cloned: std::sync::mpsc::Sender<()>,
-    gate: Arc<Mutex<Receiver<()>>>,
-}
-
-impl Clone for Gated {
-    fn clone(&self) -> Self {
-        self.cloned.send(()).unwrap();
-        let _ = self.gate.lock().unwrap().recv();
-        Self {
-            id: self.id,
-            cloned: self.cloned.clone(),
-            gate: Arc::clone(&self.gate),
-        }
-    }
-}
-
-/// Its thread has found the engine running, and arms the timer after the drain has begun.
-#[test]
-fn a_periodic_timer_that_is_armed_during_a_drain_does_not_keep_it_open() {
-    let timer = one_shard().build_with(|_: Expired<Gated>| ()).unwrap();
-    let (cloned, clones) = channel();
-    let (let_go, gate) = channel();
-    let gate = Arc::new(Mutex::new(gate));
-    let payload = |id| Gated {
-        id,
-        cloned: cloned.clone(),
-        gate: Arc::clone(&gate),
-    };
-    let period = Period::fixed_delay(HOUR);
-    let mode = Shutdown::Drain {
-        within: Duration::MAX,
-    };
-    let rest = std::thread::scope(|scope| {
-        let keeps_open = timer.schedule(HOUR, payload(0)).unwrap();
-        let_go.send(()).unwrap();
-        timer.schedule_periodic(HOUR, period, payload(1)).unwrap();
-        clones.recv_timeout(secs(20)).unwrap();
-        let late = scope.spawn(|| timer.schedule_periodic(HOUR, period, payload(2)).is_ok());
-        clones.recv_timeout(secs(20)).unwrap();
-        let cut_short = timer.shutdown(mode, Duration::ZERO);
-        assert_eq!(cut_short.err(), Some(StopError::TimedOut { shards: 1 }));
-        drop(let_go);
-        assert!(late.join().unwrap(), "it was accepted");
-        assert!(timer.cancel(keeps_open).is_won());
-        timer.shutdown(mode, secs(20)).unwrap()
-    });
-    assert_eq!(sorted(rest.iter().map(|it| it.payload.id)), [1, 2]);
-}
-
 /// The stricter of the two modes counts, also for a shard that is at its end already.
 #[test]
 fn a_drain_by_hand_fires_the_rest_if_all_is_to_fire_meanwhile() {

@@ -3,7 +3,9 @@
 //! A front either knows the time (an engine, a remote) or is told it (an event loop's timer, a local one): those that
 //! know it take no notice of `now`. That is all that differs.
 
-use tickwheel::{EventLoopTimer, Key, LocalTimer, Period, Remote, RemoteKey, Time, Timer, When};
+use tickwheel::{
+    Cancel, EventLoopTimer, Key, LocalTimer, Period, Remote, RemoteKey, Time, Timer, When,
+};
 
 /// See the module. Payloads are cloned by periodic timers only.
 pub(crate) trait Hand<T: Clone> {
@@ -18,7 +20,7 @@ pub(crate) trait Hand<T: Clone> {
         payload: T,
     ) -> Option<Key<T>>;
     fn move_to(&mut self, now: Time, key: Key<T>, when: When) -> bool;
-    fn cancel(&mut self, key: Key<T>) -> Option<T>;
+    fn cancel(&mut self, key: Key<T>) -> Cancel<T>;
     /// The deadline, if the timer is pending.
     fn deadline(&self, key: Key<T>) -> Option<Time>;
     fn pending(&self) -> usize;
@@ -37,8 +39,8 @@ impl<T: Clone + Send + 'static> Hand<T> for Timer<T> {
         self.reschedule(key, when).is_moved()
     }
 
-    fn cancel(&mut self, key: Key<T>) -> Option<T> {
-        Self::cancel(self, key).into_payload()
+    fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
+        Self::cancel(self, key)
     }
 
     fn deadline(&self, key: Key<T>) -> Option<Time> {
@@ -65,8 +67,8 @@ impl<T: Clone + Send + 'static> Hand<T> for Remote<T> {
         its(key).is_some_and(|key| self.reschedule(key, when).is_moved())
     }
 
-    fn cancel(&mut self, key: Key<T>) -> Option<T> {
-        Self::cancel(self, its(key)?).into_payload()
+    fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
+        its(key).map_or(Cancel::Gone, |key| Self::cancel(self, key))
     }
 
     fn deadline(&self, key: Key<T>) -> Option<Time> {
@@ -103,8 +105,8 @@ impl<T: Clone + Send + 'static> Hand<T> for EventLoopTimer<T> {
         self.reschedule(now, key, when).is_moved()
     }
 
-    fn cancel(&mut self, key: Key<T>) -> Option<T> {
-        Self::cancel(self, key).into_payload()
+    fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
+        Self::cancel(self, key)
     }
 
     fn deadline(&self, key: Key<T>) -> Option<Time> {
@@ -135,8 +137,8 @@ impl<T: Clone> Hand<T> for LocalTimer<T> {
         self.reschedule(now, key, when).is_moved()
     }
 
-    fn cancel(&mut self, key: Key<T>) -> Option<T> {
-        Self::cancel(self, key).into_payload()
+    fn cancel(&mut self, key: Key<T>) -> Cancel<T> {
+        Self::cancel(self, key)
     }
 
     fn deadline(&self, key: Key<T>) -> Option<Time> {

@@ -115,6 +115,7 @@ impl<T> LocalTimer<T> {
             self.rate.start_of(renewed.deadline),
             renewed.key,
             payload,
+            false,
         ))
     }
 
@@ -223,6 +224,7 @@ impl<T> Steps for LocalTimer<T> {
                         self.rate.start_of(deadline),
                         key,
                         payload,
+                        true,
                     ));
                 }
                 Due::Every { index } => {
@@ -248,7 +250,7 @@ impl<T> Steps for LocalTimer<T> {
 
 /// Describes a timer that fires in the poll at `now`.
 #[inline(always)]
-fn expired<T>(now: Time, deadline: Time, key: Key<T>, payload: T) -> Expired<T> {
+fn expired<T>(now: Time, deadline: Time, key: Key<T>, payload: T, is_last: bool) -> Expired<T> {
     let lateness = now.saturating_duration_since(deadline);
     Expired {
         payload,
@@ -256,5 +258,6 @@ fn expired<T>(now: Time, deadline: Time, key: Key<T>, payload: T) -> Expired<T> 
         deadline,
         lateness,
         shard: 0,
+        is_last,
     }
 }

@@ -9,6 +9,6 @@ mod pure;
 mod seed;
 
 pub use pure::{
-    AT_A_CALL, CLAIMED, HANDLE, HOLDS, MOVED, MOVER, MOVERS, PULLED, Phase, READING_PAYLOAD, State,
+    CLAIMED, HANDLE, HOLDS, MOVED, MOVER, MOVERS, PULLED, Phase, READING_PAYLOAD, State,
 };
 pub use seed::generation_seed;

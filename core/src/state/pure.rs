@@ -7,26 +7,23 @@
 //!  +-----------------+--------+------+--------+---------+-------+--------+--------+--------+---+
 //!          |<------- mark (32) -------->|  (1) READING_PAYLOAD; it, CLAIMED, MOVERS and HANDLE are the holds
 //!
-//!   phase      LIVE  1..0            Idle ----------> Pending ---------> Cancelled, Fired, Returned
-//!   Idle         0    0 0              |               (once)                ^
-//!   Cancelled    0    0 1              |                                     |
-//!   Fired        0    1 0              +------------> Waiting <-----+--------+
-//!   Returned     0    1 1               (periodic)       |          |        |
-//!   Pending      1    0 0                                v          |        |
-//!   Waiting      1    0 1                            Preparing -----+--------+
-//!   Preparing    1    1 0                                |          |        |
-//!   Running      1    1 1                                v          |        |
-//!                                                     Running ------+--------+
+//!   phase      LIVE  1..0
+//!   Idle         0    0 0        Idle ---+--> Pending (fires once) ---+--> Cancelled, Fired, Returned
+//!   Cancelled    0    0 1                |                            |
+//!   Fired        0    1 0                +--> Waiting (repeats) ------+
+//!   Returned     0    1 1
+//!   Pending      1    0 0
+//!   Waiting      1    0 1
 //! ```
 //!
 //! * *phase*: a timer lives until a thread ends it. The compare-and-swap that leaves the living phases decides its
-//!   end, and the winner owns the payload. A timer that fires once is *pending*; a periodic one is *waiting* between
-//!   two calls of its handler, and *preparing*, then *running*, while its owner is at one.
+//!   end, and the winner owns the payload, unless the owner has claimed it. A timer that fires once is *pending*, a
+//!   periodic one *waiting*.
 //! * *generation*: grows by one each time the node is armed, so a key that names an earlier timer of
 //!   the same node never matches again (46 bits: at 20 million arms of one node per second, more than
 //!   one thread reaches, it would take 40 days to come round).
 //! * *holds*: references to the node besides the winner's. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts the
-//!   threads that are changing the deadline, `CLAIMED` belongs to the owner that is at a call of a periodic timer,
+//!   threads that are changing the deadline, `CLAIMED` belongs to the owner while it prepares a call of a periodic timer,
 //!   `READING_PAYLOAD` to a winner that is reading the payload while another reference exists. The last
 //!   reference to go recycles the node.
 //! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
@@ -43,8 +40,6 @@ use crate::types::GENERATION_BITS;
 
 /// The phase, but for whether the timer lives.
 const STAGE_MASK: u64 = 0b11;
-/// Of a living timer: it is at a call, so no entry makes it fire.
-pub const AT_A_CALL: u64 = 0b10;
 pub const HANDLE: u64 = 1 << 2;
 /// How many threads are moving the timer.
 pub const MOVERS: u64 = 0b11 << 3;
@@ -83,12 +78,8 @@ pub enum Phase {
     Returned = 0b11,
     /// Armed, to fire once.
     Pending = LIVE,
-    /// Periodic, between two calls.
+    /// Armed, to fire again and again.
     Waiting = LIVE | 0b01,
-    /// Periodic and due: its owner copies the payload and has not called the handler yet.
-    Preparing = LIVE | 0b10,
-    /// Periodic, and its handler has been called.
-    Running = LIVE | 0b11,
 }
 
 /// One value of a state word.
@@ -109,10 +100,8 @@ impl State {
             (false, false, true) => Phase::Cancelled,
             (false, true, false) => Phase::Fired,
             (false, true, true) => Phase::Returned,
-            (true, false, false) => Phase::Pending,
-            (true, false, true) => Phase::Waiting,
-            (true, true, false) => Phase::Preparing,
-            (true, true, true) => Phase::Running,
+            (true, _, false) => Phase::Pending,
+            (true, _, true) => Phase::Waiting,
         }
     }
 
@@ -212,27 +201,8 @@ impl State {
     /// the deadline was pulled in, or may have been by another thread whose message has not arrived.
     pub const fn moved(self, earlier: bool) -> (Self, bool) {
         let left = Self(self.0 - MOVER);
-        // Who is at a call looks at the deadline after it.
-        let tell = (earlier || left.has(MOVERS) || left.has(PULLED)) && !left.has(AT_A_CALL);
+        let tell = earlier || left.has(MOVERS) || left.has(PULLED);
         (left.with(if tell { MOVED | PULLED } else { MOVED }), tell)
-    }
-
-    /// Returns the state in which the owner begins a call of a periodic timer.
-    #[must_use]
-    pub const fn preparing(self) -> Self {
-        self.in_phase(Phase::Preparing).with(CLAIMED)
-    }
-
-    /// Returns the state in which the owner is done with a periodic timer, which resumes; `called`: its handler was
-    /// called.
-    #[must_use]
-    pub const fn waiting(self, called: bool) -> Self {
-        let waiting = self.in_phase(Phase::Waiting).without(CLAIMED);
-        if called {
-            waiting.with_new_mark()
-        } else {
-            waiting
-        }
     }
 }
 
@@ -251,7 +221,7 @@ mod tests {
     fn every_phase_is_read_as_it_was_written() {
         use Phase::*;
         let ended = [Idle, Cancelled, Fired, Returned].map(|phase| (phase, false));
-        let living = [Pending, Waiting, Preparing, Running].map(|phase| (phase, true));
+        let living = [Pending, Waiting].map(|phase| (phase, true));
         for (phase, lives) in ended.into_iter().chain(living) {
             let state = State::default()
                 .armed(Pending)
@@ -271,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_current_until_its_timer_ends_or_is_moved_earlier_or_called() {
+    fn an_entry_is_current_until_its_timer_ends_or_is_moved_earlier() {
         let state = State::default().armed(Phase::Pending);
         assert!(state.is_current(state.mark()));
         assert!(!state.in_phase(Phase::Fired).is_current(state.mark()));
@@ -287,13 +257,6 @@ mod tests {
         assert!(
             !next.is_current(state.mark()),
             "the next timer's mark differs"
-        );
-        let periodic = State::default().armed(Phase::Waiting);
-        assert_ne!(periodic.preparing().waiting(true).mark(), periodic.mark());
-        assert_eq!(
-            periodic.preparing().waiting(false),
-            periodic,
-            "looked at, and not due"
         );
     }
 

@@ -19,7 +19,7 @@ pub struct Recurrence {
     coming: Deadline,
     rate: TickRate,
     /// The coming deadline is to be counted anew from the end of the call, unless it is moved.
-    pub(crate) rests: bool,
+    pub rests: bool,
 }
 
 impl Recurrence {
@@ -41,11 +41,6 @@ impl Recurrence {
     pub fn advance(&mut self, now: Time) {
         self.go_on_to(self.period.next(self.coming.nominal, now));
         self.rests = self.period.is_fixed_delay();
-    }
-
-    /// Goes on to the next deadline without a call, in the tick `now`.
-    pub fn skip(&mut self, now: u64) {
-        self.advance(self.rate.start_of(now));
     }
 
     fn go_on_to(&mut self, nominal: Time) {
@@ -71,7 +66,7 @@ impl Recurrence {
 
     /// Counts a fixed delay from `ended`, the end of the call; false if that changes nothing, or the handler has moved
     /// the coming deadline.
-    pub(crate) fn rest(&mut self, ended: Time) -> bool {
+    pub fn rest(&mut self, ended: Time) -> bool {
         let next = self.period.next(self.coming.nominal, ended);
         let counts = mem::take(&mut self.rests) && next > self.coming.nominal;
         if counts {

@@ -3,7 +3,7 @@
 /// The answer to a cancellation: whether this call ended the timer, and the payload if it did.
 ///
 /// Exactly one of cancel, fire and stop ends a timer. `Gone` means that another one did, or that the
-/// key is stale.
+/// key is stale. A periodic timer that is cancelled in the moment before a call is ended by that call: `AfterCall`.
 ///
 /// Dropping the answer drops the payload.
 ///
@@ -16,6 +16,7 @@
 /// let key = timer.schedule(Time::ZERO, Duration::from_secs(5), "request 17")?;
 /// match timer.cancel(key) {
 ///     Cancel::Won(request) => println!("{request} was answered in time"),
+///     Cancel::AfterCall => println!("it repeats, and is called for the last time"),
 ///     Cancel::Gone => println!("too late"),
 /// }
 /// // Or by a question. A second cancel finds it gone.
@@ -25,8 +26,13 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cancel<T> {
-    /// The timer will not fire; its payload is yours.
+    /// The timer will not fire; its payload is yours. A call of a periodic timer may be under way.
     Won(T),
+    /// The timer is periodic, and its thread is cloning the payload for a call that is about to begin. It is the last one,
+    /// and its handler gets the payload itself.
+    ///
+    /// Only timers of a [`Timer`](crate::Timer) or a [`Remote`](crate::Remote) answer so.
+    AfterCall,
     /// The timer had ended already.
     Gone,
 }
@@ -42,7 +48,7 @@ impl<T> Cancel<T> {
     pub fn into_payload(self) -> Option<T> {
         match self {
             Self::Won(payload) => Some(payload),
-            Self::Gone => None,
+            Self::AfterCall | Self::Gone => None,
         }
     }
 }

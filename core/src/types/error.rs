@@ -220,8 +220,6 @@ pub enum ScheduleErrorKind {
     },
     /// There was no memory for the timer, or for the message that hands it to its shard; nothing was armed.
     OutOfMemory,
-    /// A periodic timer needs a copy of its payload for each period, and making the first one panicked.
-    PayloadClonePanicked,
     /// The engine had not been started yet, and starting it failed.
     Start(StartError),
 }
@@ -251,8 +249,6 @@ error_texts! { ScheduleErrorKind, source = Self::behind;
         "shard {shard} holds its maximum of {limit} timers; cancel some, or spread them over more \
          shards or timers",
     Self::OutOfMemory => "out of memory; free some, or set fewer timers at a time, and try again",
-    Self::PayloadClonePanicked =>
-        "the payload's Clone panicked; a periodic timer needs a copy for each period: mend Clone",
     Self::Start(source) => "{source}",
 }
 

@@ -39,19 +39,29 @@ pub struct Expired<T> {
     pub lateness: Duration,
     /// The shard it fired on, as [`Key::shard`] says.
     pub shard: usize,
+    /// No call comes after this one: the timer fires once, or a cancel was told so
+    /// ([`Cancel::AfterCall`](crate::Cancel::AfterCall)).
+    pub is_last: bool,
 }
 
 impl<T> Expired<T> {
     /// Returns a timer that has fired. For `tickwheel`.
     #[doc(hidden)]
     #[inline(always)]
-    pub const fn new(payload: T, key: Key<T>, deadline: Time, lateness: Duration) -> Self {
+    pub const fn new(
+        payload: T,
+        key: Key<T>,
+        deadline: Time,
+        lateness: Duration,
+        is_last: bool,
+    ) -> Self {
         Self {
             shard: key.shard(),
             payload,
             key,
             deadline,
             lateness,
+            is_last,
         }
     }
 }
@@ -117,6 +127,7 @@ impl<T> Expired<T> {
             deadline,
             lateness,
             shard,
+            is_last,
         } = self;
         let key = Key::from_raw(key.to_raw());
         (
@@ -127,6 +138,7 @@ impl<T> Expired<T> {
                 deadline,
                 lateness,
                 shard,
+                is_last,
             },
         )
     }
@@ -138,6 +150,7 @@ impl<T> Expired<T> {
             deadline,
             lateness,
             shard,
+            is_last,
             ..
         } = self.split().1;
         Expired {
@@ -146,6 +159,7 @@ impl<T> Expired<T> {
             deadline,
             lateness,
             shard,
+            is_last,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::engine::events;
 use crate::engine::hooks::{self, PanicReport, SlowHandler};
 use crate::engine::inner::{Inner, ShardWorker};
 use crate::shard::counters::Counters;
-use crate::shard::{Fired, Turn};
+use crate::shard::{Due, Turn};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
 use crate::types::{Budget, Expired, RawKey, Unfired};
@@ -71,15 +71,18 @@ impl<T> ShardWorker<T> {
             if is_timed || fires > 0 && fires % FIRES_PER_CLOCK_READ == 0 {
                 now = inner.source.now();
             }
-            let Some(fired) = self.owner.next_fired() else {
+            let Some(due) = self.owner.next_in_turn() else {
                 break;
             };
             fires += 1;
-            if fired.periodic {
-                self.call_periodic(inner, fired, now);
-            } else {
-                let expired = self.owner.expired(fired, &inner.rate, now);
-                self.handle_in_turn(inner, expired, now);
+            match due {
+                Due::Once(fired) => {
+                    let expired = self.owner.expired(fired, &inner.rate, now);
+                    self.handle_in_turn(inner, expired, now);
+                }
+                Due::Every { index, mark } => {
+                    self.call(inner, index, mark, now);
+                }
             }
             // A stop waits for the handler that runs, not for all that is due.
             if inner.status.is(EnginePhase::Stopped) {
@@ -99,12 +102,13 @@ impl<T> ShardWorker<T> {
     /// decided.
     #[cold]
     #[inline(never)]
-    fn call_periodic(&mut self, inner: &Inner<T>, fired: Fired<T>, now: Time) {
+    fn call(&mut self, inner: &Inner<T>, index: u32, mark: u32, now: Time) {
         self.handle_wake_batch(inner, now);
         if inner.status.is(EnginePhase::Draining) {
-            return self.owner.leave_out_call(fired);
+            // Its entry is gone: the shard's end returns it.
+            return self.owner.wheel.count_not_fired();
         }
-        if let Some(fired) = self.owner.confirm(fired) {
+        if let Some(fired) = self.owner.call(index, mark, now) {
             let expired = self.owner.expired(fired, &inner.rate, now);
             self.handle(inner, expired, now);
             self.owner.finish_call(|| inner.source.now());
@@ -158,6 +162,7 @@ impl<T> ShardWorker<T> {
             key,
             deadline,
             lateness,
+            is_last,
             ..
         } = expired;
         match (wakers.take)(payload) {
@@ -174,7 +179,7 @@ impl<T> ShardWorker<T> {
             }
             Err(payload) => {
                 self.handle_wake_batch(inner, now);
-                let expired = Expired::new(payload, key, deadline, lateness);
+                let expired = Expired::new(payload, key, deadline, lateness, is_last);
                 self.handle(inner, expired, now);
             }
         }

@@ -42,10 +42,6 @@ fn errors_name_the_cure() {
         &["shard 1", "maximum of 77", "more shards"],
     );
     says(Kind::OutOfMemory, &["out of memory", "try again"]);
-    says(
-        Kind::PayloadClonePanicked,
-        &["Clone panicked", "mend Clone"],
-    );
     says(StartError::Stopped, &["stopped", "new one"]);
     let spawn = StartError::Spawn {
         shard: 2,

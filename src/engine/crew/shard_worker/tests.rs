@@ -31,7 +31,7 @@ fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Pani
             .schedule(Duration::ZERO, TimerTask::new(|| ()))
             .unwrap();
         let (deadline, lateness) = (Time::ZERO, Duration::ZERO);
-        let expired = Expired::new(payload, key, deadline, lateness);
+        let expired = Expired::new(payload, key, deadline, lateness, true);
         shard.handle_in_turn(inner, expired, Time::ZERO);
     }
     (shard, wakers)
@@ -86,7 +86,7 @@ fn a_periodic_timer_that_is_armed_beside_a_drain_does_not_keep_it_open() {
             assert_eq!(drained, Err(StopError::TimedOut { shards: 1 }));
         };
         let (table, cache) = (&producer.shard.table, &producer.thread.cache);
-        assert!(table.arm_periodic(cache, repeat, 7, counted).is_ok());
+        assert!(table.arm_periodic(cache, repeat, counted).is_ok());
     });
     let rest = timer.shutdown(mode, Duration::from_secs(20)).unwrap();
     assert_eq!(rest.len(), 1);
