@@ -125,8 +125,8 @@ public:
   }
 
   // Ends the timer and destroys its closure. False where it has ended, which may mean that its only call, or the last one
-  // of a periodic closure, is about to begin or runs: `wait` waits for it. After true a periodic closure runs no more; where a closure calls this, no call
-  // begins any more. See above for how it waits.
+  // of a periodic closure, is about to begin or runs: `wait` waits for it. After true a periodic closure runs no more;
+  // where a closure calls this, no call begins any more. See above for how it waits.
   bool cancel(Key key) const {
     auto call = [&](void **data) { return Cancel(get(), key, data); };
     return detail::cancel(call, [&] { return Wait(get(), key, UINT64_MAX); });

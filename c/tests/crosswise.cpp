@@ -29,7 +29,7 @@ static void await(const std::atomic<bool> &flag) {
 
 template <class Timers> struct Side {
   const Timers &timers;
-  tw_key key{};
+  decltype(timers.every(1ms, static_cast<void (*)()>(nullptr))) key{};
   std::atomic<bool> begun = false, cancelled = false;
 };
 
@@ -69,7 +69,8 @@ static void by_the_other(const tickwheel::Engine &one, const tickwheel::Engine &
       EXPECT(captured->calls > 0);
     });
     while (i % 3 > 0 && *calls < i % 3) std::this_thread::yield();
-    one.after(0s, [&] { EXPECT(other.cancel(often)), over = true; });
+    // It comes too late for a call that is about to begin, which is the last one then.
+    one.after(0s, [&] { other.cancel(often), over = true; });
     await(over);
     other.wait(often);
     EXPECT(alive == 0);

@@ -411,6 +411,7 @@ static void cancel_on_an_engine(int rounds) {
   tw_options options = {.shards = 2, .unpinned = 1, .tick_ns = 10000};
   struct watch watch = {0};
   tw_stats stats;
+  uint64_t cancelled = 0;
   GETS(OK, tw_timer_new(&options, beat_of_engine, &watch, &watch.timer));
   for (int i = 0; i < rounds; i++) {
     struct beat *beat = calloc(1, sizeof *beat);
@@ -419,14 +420,16 @@ static void cancel_on_an_engine(int rounds) {
     GETS(OK, tw_timer_schedule_periodic(watch.timer, 0, 20000, i % 4, beat, &key));
     GETS(PENDING, tw_timer_wait(watch.timer, key, 0));
     while (atomic_load(&beat->count) < i % 5) sched_yield();
-    GETS(OK, tw_timer_cancel(watch.timer, key, &data));
-    EXPECT(data == beat);
+    // One that meets a call which is about to begin comes too late for it.
+    tw_error ended = tw_timer_cancel(watch.timer, key, &data);
+    EXPECT(ended == TW_ERROR_OK ? data == beat : ended == TW_ERROR_GONE && data == NULL);
+    cancelled += ended == TW_ERROR_OK;
     GETS(OK, tw_timer_wait(watch.timer, key, UINT64_MAX));
     free(beat); // valgrind and AddressSanitizer tell of a call that comes yet
   }
   EXPECT(tw_timer_pending(watch.timer) == 0);
   GETS(OK, tw_timer_stats(watch.timer, &stats));
-  EXPECT(stats.cancelled == (uint64_t)rounds && stats.pending == 0 && stats.fired > 0);
+  EXPECT(stats.cancelled == cancelled && cancelled > 0 && stats.pending == 0 && stats.fired > 0);
   GETS(OK, tw_timer_free(watch.timer));
 }
 
@@ -460,7 +463,8 @@ static void cancel_on_a_loop(int rounds) {
     tw_remote_key key;
     GETS(OK, tw_remote_schedule_periodic(watch.remote, 0, 20000, i % 4, beat, &key));
     while (atomic_load(&beat->count) < i % 3) sched_yield();
-    GETS(OK, tw_remote_cancel(watch.remote, key, NULL));
+    tw_error ended = tw_remote_cancel(watch.remote, key, NULL);
+    EXPECT(ended == TW_ERROR_OK || ended == TW_ERROR_GONE);
     GETS(OK, tw_remote_wait(watch.remote, key, UINT64_MAX));
     free(beat);
   }

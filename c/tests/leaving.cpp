@@ -64,11 +64,11 @@ static tw_remote *remote;
 static void jumps(void *, const tw_expired *) { std::longjmp(before, 1); }
 
 static void after_a_jump() {
-  tw_key left, other;
+  tw_remote_key left, other;
   void *data = &other;
   GETS(OK, tw_loop_new_with_remotes(nullptr, nullptr, nullptr, &jumped));
   GETS(OK, tw_remote_new(jumped, &remote));
-  GETS(OK, tw_loop_schedule(jumped, 0, 0, nullptr, &left));
+  GETS(OK, tw_remote_schedule(remote, 0, nullptr, &left));
   if (!setjmp(before)) {
     tw_loop_poll(jumped, SECOND, jumps, nullptr, nullptr);
     EXPECT(!"it has jumped");
@@ -77,8 +77,8 @@ static void after_a_jump() {
   GETS(IN_CALLBACK, tw_loop_close(jumped, nullptr, nullptr));
   GETS(IN_CALLBACK, tw_loop_free(jumped));
   // What else it answers is as in a callback.
-  GETS(GONE, tw_loop_cancel(jumped, left, nullptr));
-  GETS(OK, tw_loop_schedule(jumped, 0, SECOND, nullptr, &other));
+  GETS(GONE, tw_loop_cancel(jumped, left.key, nullptr));
+  GETS(OK, tw_remote_schedule(remote, SECOND, nullptr, &other));
   GETS(OK, tw_remote_cancel(remote, other, &data));
   EXPECT(data == nullptr && tw_loop_pending(jumped) == 0);
   GETS(OK, tw_remote_wait(remote, other, UINT64_MAX));

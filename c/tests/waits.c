@@ -133,12 +133,12 @@ struct moving {
   struct gate gate;
   tw_loop *timers;
   tw_remote *remote;
-  tw_key key;
+  tw_remote_key key;
 };
 
 static void ask_on_the_new_thread(void *ctx, const tw_expired *expired) {
   struct moving *moving = expired->data;
-  GETS(IN_CALLBACK, tw_remote_wait(moving->remote, expired->key, UINT64_MAX));
+  GETS(IN_CALLBACK, tw_remote_wait(moving->remote, (tw_remote_key){expired->key}, UINT64_MAX));
   pass(ctx, expired);
 }
 
@@ -155,7 +155,7 @@ static void loops_that_move(void) {
   pthread_t thread;
   GETS(OK, tw_loop_new_with_remotes(NULL, NULL, NULL, &moving.timers));
   GETS(OK, tw_remote_new(moving.timers, &moving.remote));
-  GETS(OK, tw_loop_schedule(moving.timers, tw_now(), 0, &first, &moving.key));
+  GETS(OK, tw_remote_schedule(moving.remote, 0, &first, &moving.key));
   poll_once(&moving);
   EXPECT(atomic_load(&first.returned));
   GETS(OK, tw_remote_schedule(moving.remote, 0, &moving.gate, &moving.key));
