@@ -15,7 +15,7 @@
 //! | `slack` | where a deadline may move to, if being late is no harm |
 //! | `monotonic` | the machine's clock |
 //! | `boot` | a clock that counts the time of a suspended machine |
-//! | `quick` | the same for schedule calls: cheaper, and never behind |
+//! | `quick` | the machine's clock for schedule calls: cheaper, and never behind |
 //! | `manual` | a clock that a test or a simulation turns by hand |
 //! | `source` | the clock that a timer was given |
 

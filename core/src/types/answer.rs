@@ -31,7 +31,7 @@ pub enum Cancel<T> {
     /// The timer is periodic, and its thread is cloning the payload for a call that is about to begin. It is the last one,
     /// and its handler gets the payload itself.
     ///
-    /// Only timers of a [`Timer`](crate::Timer) or a [`Remote`](crate::Remote) answer so.
+    /// Only timers of a `Timer` or a `Remote` answer so.
     AfterCall,
     /// The timer had ended already.
     Gone,
