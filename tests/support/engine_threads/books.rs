@@ -163,7 +163,8 @@ impl Books {
         let Some(key) = repeated.key.get() else {
             return;
         };
-        if engine.cancel(*key).is_won() {
+        // One that meets a call which is about to begin makes it the last one.
+        if matches!(engine.cancel(*key), Cancel::Won(_) | Cancel::AfterCall) {
             let fired = repeated.fired.load(Ordering::SeqCst);
             assert_eq!(repeated.cancelled_at.swap(fired + 1, Ordering::SeqCst), 0);
         }
