@@ -1,6 +1,6 @@
 //! What the futures of a server do: deadlines that move both ways, storms of connections, heartbeats, a task per timer.
 //!
-//! All but [`quic`] with `LocalTimer` run on a runtime of tokio. The processor time is that of the whole process.
+//! All but `quic` with `LocalTimer` run on a runtime of tokio. The processor time is that of the whole process.
 
 use crate::figure::{Scale, Work};
 use crate::local::{LocalPeer, LocalTimerPeer};

@@ -114,7 +114,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs one walk under callgrind and returns the functions below `src`, each with its file.
+/// Runs one walk under callgrind and returns the functions of the library and its core, each with its file.
 fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
     let from = if name == WORKER {
         "--toggle-collect=tickwheel::engine::crew::worker::turn_until_the_end*"
@@ -122,16 +122,22 @@ fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
         "--toggle-collect=walk::walked*"
     };
     let counts = callgrind(&[from], &["--child", name])?;
-    let src = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../src")
-        .canonicalize()?;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = [
+        here.join("../src").canonicalize()?,
+        here.join("../core/src").canonicalize()?,
+    ];
     let (mut file, mut functions, mut is_seen) = (None, BTreeSet::new(), false);
     for line in counts.lines() {
         if let Some(path) = line.strip_prefix("fl=") {
-            let below = Path::new(path).strip_prefix(&src).ok();
+            let path = Path::new(path);
+            let below = sources.iter().find_map(|src| path.strip_prefix(src).ok());
             file = below.map(|path| path.to_string_lossy().into_owned());
         }
-        is_seen |= line.starts_with("fn=") && line.contains("tickwheel::");
+        is_seen |= line.starts_with("fn=")
+            && ["tickwheel::", "tickwheel_core::"]
+                .iter()
+                .any(|it| line.contains(it));
         if let (Some(function), Some(file)) = (line.strip_prefix("fn="), &file) {
             functions.insert((file.clone(), plain(function)));
         }
