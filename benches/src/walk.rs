@@ -117,7 +117,7 @@ fn main() -> Result<(), Failure> {
 /// Runs one walk under callgrind and returns the functions of the library and its core, each with its file.
 fn functions_of(name: &str) -> Result<BTreeSet<(String, String)>, Failure> {
     let from = if name == WORKER {
-        "--toggle-collect=tickwheel::engine::crew::worker::turn_until_the_end*"
+        "--toggle-collect=tickwheel::engine::crew::worker::turn_until_the_end"
     } else {
         "--toggle-collect=walk::walked*"
     };

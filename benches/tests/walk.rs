@@ -19,6 +19,8 @@ fn every_walk_sees_functions() {
         let is_seen = walked.status.success() || said.contains("without debug information");
         assert!(is_seen, "{name}: {table}{said}");
         let rows = table.lines().filter(|row| row.contains(".rs ")).count();
-        assert!(rows >= 10 || !walked.status.success(), "{name}: {table}");
+        // A worker's way from its start to its end is the longest one.
+        let least = if name == "worker" { 100 } else { 10 };
+        assert!(rows >= least || !walked.status.success(), "{name}: {table}");
     }
 }
