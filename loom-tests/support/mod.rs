@@ -1,4 +1,5 @@
-//! Loom's side of `src/sync`, compiled into the library under `--cfg tickwheel_loom` only.
+//! Loom's side of `src/sync`, compiled into the library under `--cfg tickwheel_loom` only; the core has `watched` and
+//! `weakened`, because its clocks are explored as well.
 //!
 //! `watched` has loom's atomics with a gap in its search closed, `weakened` gives one operation another ordering to see
 //! whether a model notices, `stand_in` replaces the epoch, `futex` the kernel's, `rw_lock` a lock of std's, `slot` the
@@ -16,8 +17,9 @@ pub(crate) mod rw_lock;
 pub(crate) mod slot;
 #[cfg(tickwheel_epoch_stand_in)]
 pub(crate) mod stand_in;
-pub(crate) mod watched;
-pub(crate) mod weakened;
+pub(crate) use tickwheel_core::sync::watched;
+#[cfg(test)]
+pub(crate) use tickwheel_core::sync::weakened;
 
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::lazy_static;

@@ -22,7 +22,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-pub(crate) use loom::sync::atomic::Ordering;
+pub use loom::sync::atomic::Ordering;
 
 /// Loom has at most five threads, the main one included.
 const THREADS: usize = 5;
@@ -44,7 +44,7 @@ loom::thread_local! {
 }
 
 /// Forgets the last execution.
-pub(super) fn begin_execution() {
+pub fn begin_execution() {
     STARTED.set(0);
     FENCES.set(None);
     ASYMMETRIC.set(false);
@@ -53,17 +53,17 @@ pub(super) fn begin_execution() {
 }
 
 /// From now on, in this execution, busy sides execute no fence: `membarrier` does it for them.
-pub(crate) fn make_asymmetric() {
+pub fn make_asymmetric() {
     ASYMMETRIC.set(true);
 }
 
-pub(crate) fn is_asymmetric() -> bool {
+pub fn is_asymmetric() -> bool {
     ASYMMETRIC.get()
 }
 
 /// `membarrier`: each other thread of the model executes a full fence between two of its operations, before this
 /// returns. The search tries all places. Only the main thread calls it, or a thread that none waits for.
-pub(crate) fn fence_all_threads() {
+pub fn fence_all_threads() {
     let me = ME.with(Cell::get);
     ASKED.set(std::array::from_fn(|thread| {
         thread != me && thread <= STARTED.get()
@@ -99,17 +99,17 @@ fn touch_fences() {
 }
 
 /// Threads started in the execution that has just ended.
-pub(crate) fn started() -> usize {
+pub fn started() -> usize {
     STARTED.get()
 }
 
 /// Returns the number of the calling thread, from 1 on.
-pub(crate) fn thread_number() -> u64 {
+pub fn thread_number() -> u64 {
     ME.with(Cell::get) as u64 + 1
 }
 
 /// Starts a thread of a model.
-pub(crate) fn spawn<R: 'static>(body: impl FnOnce() -> R + 'static) -> loom::thread::JoinHandle<R> {
+pub fn spawn<R: 'static>(body: impl FnOnce() -> R + 'static) -> loom::thread::JoinHandle<R> {
     if STARTED.get() == 0 {
         // Made here, so that its making is no race between the threads.
         FENCES.set(Some(Rc::new(Condvar::new())));
@@ -132,7 +132,7 @@ pub(crate) fn spawn<R: 'static>(body: impl FnOnce() -> R + 'static) -> loom::thr
 
 /// A fence whose place among the other threads' fences is part of the search.
 #[track_caller]
-pub(crate) fn fence(order: Ordering) {
+pub fn fence(order: Ordering) {
     let order = ordering(Part::Fence, order);
     if order == Ordering::SeqCst && STARTED.get() > 0 {
         touch_fences();
@@ -178,35 +178,35 @@ impl Watch {
 
 /// One of loom's atomics, and who has loaded it.
 #[derive(Debug, Default)]
-pub(crate) struct Watched<A> {
+pub struct Watched<A> {
     cell: A,
     watch: Watch,
 }
 
 macro_rules! watched {
     ($($name:ident$(<$T:ident>)?: $value:ty { $($method:ident)* })*) => { $(
-        pub(crate) type $name$(<$T>)? = Watched<bare::$name$(<$T>)?>;
+        pub type $name$(<$T>)? = Watched<bare::$name$(<$T>)?>;
 
         #[allow(dead_code, reason = "not every width needs every operation")]
         impl$(<$T>)? $name$(<$T>)? {
-            pub(crate) fn new(value: $value) -> Self {
+            pub fn new(value: $value) -> Self {
                 Self { cell: bare::$name::new(value), watch: Watch::default() }
             }
 
             #[track_caller]
-            pub(crate) fn load(&self, order: Ordering) -> $value {
+            pub fn load(&self, order: Ordering) -> $value {
                 self.watch.load();
                 self.cell.load(ordering(Part::Load, order))
             }
 
             #[track_caller]
-            pub(crate) fn store(&self, value: $value, order: Ordering) {
+            pub fn store(&self, value: $value, order: Ordering) {
                 self.watch.write();
                 self.cell.store(value, ordering(Part::Store, order));
             }
 
             #[track_caller]
-            pub(crate) fn compare_exchange(
+            pub fn compare_exchange(
                 &self,
                 current: $value,
                 new: $value,
@@ -220,7 +220,7 @@ macro_rules! watched {
             }
 
             #[track_caller]
-            pub(crate) fn compare_exchange_weak(
+            pub fn compare_exchange_weak(
                 &self,
                 current: $value,
                 new: $value,
@@ -231,7 +231,7 @@ macro_rules! watched {
             }
 
             #[track_caller]
-            pub(crate) fn fetch_update(
+            pub fn fetch_update(
                 &self,
                 set: Ordering,
                 fetch: Ordering,
@@ -246,7 +246,7 @@ macro_rules! watched {
 
             $(
                 #[track_caller]
-                pub(crate) fn $method(&self, value: $value, order: Ordering) -> $value {
+                pub fn $method(&self, value: $value, order: Ordering) -> $value {
                     self.watch.write();
                     self.cell.$method(value, ordering(Part::Exchange, order))
                 }

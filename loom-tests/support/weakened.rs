@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 /// What an ordering is given to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Part {
+pub enum Part {
     Load,
     Store,
     /// A read-modify-write, or a compare-and-swap that succeeds.
@@ -83,7 +83,7 @@ fn mode() -> &'static Mode {
 
 /// The ordering that this operation gets.
 #[track_caller]
-pub(super) fn ordering(part: Part, order: Ordering) -> Ordering {
+pub fn ordering(part: Part, order: Ordering) -> Ordering {
     match mode() {
         Mode::AsWritten => order,
         Mode::Record => {
@@ -106,7 +106,7 @@ pub(super) fn ordering(part: Part, order: Ordering) -> Ordering {
 }
 
 /// Prints what `scenario` has met, if that is asked for.
-pub(crate) fn print_met(scenario: &str) {
+pub fn print_met(scenario: &str) {
     for (file, line, part, order) in MET.take() {
         println!("ORDERING {scenario} {file}:{line} {} {order}", part.name());
     }

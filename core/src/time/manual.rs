@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::saturating_ns;
 use super::{Clock, Time};
 use crate::contain;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 type Hook = Weak<dyn Fn() + Send + Sync>;
 

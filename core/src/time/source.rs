@@ -5,7 +5,7 @@
 use super::when::Kind;
 use super::{Clock, Deadline, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::Contained;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
