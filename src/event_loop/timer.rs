@@ -54,7 +54,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Budget, ManualClock, MissedTicks, Period, Settings};
+/// use tickwheel::{Budget, EventLoopTimer, ManualClock, MissedTicks, Period, Settings};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
