@@ -16,7 +16,7 @@
 //! | `contain` | calls into code of the user's |
 //! | `sync` | memory of an owner's own |
 //!
-//! The rooms are public for `tickwheel` alone: no version promises anything about what is not listed here.
+//! The rooms are public for `tickwheel` alone: versions promise what the root exports, and nothing else.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

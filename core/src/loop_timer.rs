@@ -7,14 +7,12 @@ use crate::types::{Expired, Polled};
 #[doc(hidden)]
 pub struct Poll {
     /// The time of the poll.
-    #[doc(hidden)]
     pub now: Time,
     /// A handler's end can be told by a clock, so that a fixed delay counts from there.
     pub(crate) has_clock: bool,
 }
 
 impl Poll {
-    #[doc(hidden)]
     pub const fn at(now: Time) -> Self {
         Self {
             now,

@@ -232,9 +232,9 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// The key stays the same over all periods: [`cancel`](Self::cancel) hands `payload` back, and no call of the
     /// handler begins after that; one that has begun goes on to its end. In the moment before a call the answer is
-    /// [`Cancel::AfterCall`]: that call is the last, and its handler gets `payload` itself. [`reschedule`](Self::reschedule) moves the
-    /// coming call, from within one as well, and the later ones are counted from there. Both may come from the
-    /// handler itself.
+    /// [`Cancel::AfterCall`]: that call is the last, and its handler gets `payload` itself.
+    /// [`reschedule`](Self::reschedule) moves the coming call, from within one as well, and the later ones are counted
+    /// from there. Both may come from the handler itself.
     ///
     /// A call begins when the handler has returned from the one before, so a timer never piles up on itself, and
     /// [`Period`] says what happens to periods that were missed when it begins. It does not drift: each deadline is counted

@@ -130,21 +130,18 @@ const fn never_used() -> NonZeroU32 {
 pub struct KeyMask(u64);
 
 impl KeyMask {
-    #[doc(hidden)]
     pub const fn new(shard: u16, seed: u64) -> Self {
         Self(seed << SHARD_BITS | shard as u64)
     }
 
     /// Returns the name of one of the table's timers.
     #[inline]
-    #[doc(hidden)]
     pub const fn key<T>(self, index: u32, generation: u64) -> Key<T> {
         Key::of_word(generation << SHARD_BITS ^ self.0, index)
     }
 
     /// Returns the generation that a key names.
     #[inline]
-    #[doc(hidden)]
     pub const fn generation<T>(self, key: Key<T>) -> u64 {
         (key.raw.packed ^ self.0) >> SHARD_BITS
     }
