@@ -12,6 +12,12 @@ allowed+='|CDLA-Permissive-2\.0|Unicode-3\.0'
 allowed+='|Zlib|Unlicense|BSL-1\.0|0BSD|CC0-1\.0'
 workspaces=("" delayed-jobs/)
 locks=("${workspaces[@]/%/Cargo.lock}")
+# Apart from the loop below, so that a tree that cannot be read ends this.
+packages=$(for workspace in "${workspaces[@]}"; do
+  cargo tree --manifest-path "${workspace}Cargo.toml" --locked --workspace -e normal,build,dev --target all \
+    --prefix none --format '{l}|{p}' || exit
+done |
+  sed 's/ (\*)$//; /^$/d' | sort -u)
 # An expression is allowed if one side of its every `OR` is; `A AND B` needs both.
 refused=0
 while IFS='|' read -r licence package; do
@@ -29,11 +35,7 @@ while IFS='|' read -r licence package; do
     echo "the licence of $package is not among those allowed: ${licence:-none is named}"
     refused=1
   fi
-done < <(for workspace in "${workspaces[@]}"; do
-  cargo tree --manifest-path "${workspace}Cargo.toml" --locked --workspace -e normal,build,dev --target all \
-    --prefix none --format '{l}|{p}'
-done |
-  sed 's/ (\*)$//; /^$/d' | sort -u)
+done <<<"$packages"
 ((refused)) && exit 1
 
 if grep -h '^source = ' "${locks[@]}" | grep -v '"registry+https://github.com/rust-lang/crates.io-index"'; then
@@ -43,5 +45,5 @@ fi
 
 export RUSTFLAGS="-D unused-crate-dependencies" CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/unused
 cargo check -q --package tickwheel-core --package tickwheel --lib
-packages=$(grep -h -A 1 '^name = ' "${locks[@]}" | grep -v '^--' | paste - - | sort -u | wc -l)
-echo "$packages packages: licences allowed, all from the registry; the library uses each of its own"
+count=$(grep -h -A 1 '^name = ' "${locks[@]}" | grep -v '^--' | paste - - | sort -u | wc -l)
+echo "$count packages: licences allowed, all from the registry; the library uses each of its own"
