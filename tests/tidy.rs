@@ -17,6 +17,8 @@ mod circles;
 mod defaults;
 #[path = "tidy/examples.rs"]
 mod examples;
+#[path = "tidy/figures.rs"]
+mod figures;
 #[path = "tidy/links.rs"]
 mod links;
 #[path = "tidy/names.rs"]

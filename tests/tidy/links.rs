@@ -91,7 +91,7 @@ fn targets(line: &str) -> Vec<&str> {
 }
 
 /// `folder/../file` without the detour.
-fn plain(path: &str) -> String {
+pub(super) fn plain(path: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for part in Path::new(path).components() {
         match part {
