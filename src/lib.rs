@@ -122,6 +122,7 @@ extern crate tickwheel_core;
 use tickwheel_core::{contain, local, loop_timer, settings, time, types, wheel};
 
 mod state;
+mod stats;
 mod sync;
 
 // What shares timers between threads.
@@ -158,7 +159,7 @@ pub use futures::{
     Elapsed, Interval, Sleep, SleepError, Timeout, TimeoutError, interval, interval_at, sleep,
     sleep_until, timeout, timeout_at,
 };
-pub use shard::{DurationHistogram, PinState, ShardStats};
+pub use stats::{DurationHistogram, PinState, ShardStats};
 #[doc(inline)]
 pub use tickwheel_core::{
     BootClock, Budget, BuildError, Cancel, Clock, Expirations, Expired, Key, LocalTimer,

@@ -134,7 +134,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
 /// crate of its own, which the compiler keeps below all of them.
 const FLOORS: &[&[&str]] = &[
     &["sync"],
-    &["inbox", "park", "state"],
+    &["inbox", "park", "state", "stats"],
     &["node"],
     &["shard"],
     &["engine"],

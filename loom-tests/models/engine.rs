@@ -4,8 +4,9 @@ use super::harness::{
     Bell, Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, by_epoch, explore_as,
     name_of, spawn,
 };
+use crate::node::limit::Limit;
 use crate::node::offer::offer;
-use crate::shard::{Limit, Owner, ShardHandle};
+use crate::shard::{Owner, ShardHandle};
 use crate::sync::way;
 use crate::time::{Deadline, Period, Recurrence, Repeat, TickRate, Time};
 use crate::types::{Budget, Key, ScheduleError, ScheduleErrorKind};

@@ -1,7 +1,7 @@
 //! The histogram of a shard: its owner counts while somebody else takes a copy.
 
 use super::harness::{UNBOUNDED, explore, spawn_with};
-use crate::shard::histogram::Recorder;
+use crate::stats::histogram::Recorder;
 use std::sync::Arc;
 
 /// What a copy counts is in its sum and not above its maximum, which caps the edges of buckets.

@@ -1,7 +1,7 @@
 //! Permits under `max_pending`: never more than there are, and none is lost.
 
 use super::harness::{UNBOUNDED, explore, spawn_with};
-use crate::shard::Limit;
+use crate::node::limit::Limit;
 use std::sync::Arc;
 
 /// One permit is free and two threads want one; one of them gives it back.

@@ -17,6 +17,7 @@ use crate::contain::Contained;
 use crate::node::offer::{Offer, Refusal, offer};
 use crate::node::table::Armed;
 use crate::shard::{Owner, Producer, ShardHandle};
+use crate::stats::Counter;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::lock::Mutex;
 use crate::sync::{slot, way};
@@ -85,6 +86,8 @@ pub(super) struct Berth<T> {
     pub(super) turned_by: AtomicU64,
     /// Why the shard has ended before its time.
     pub(super) failure: OnceLock<Arc<str>>,
+    /// How the worker is pinned, packed. Written by the worker.
+    pub(super) pinning: Counter,
 }
 
 /// Drives one shard, on any thread; see `crew::shard_worker`.

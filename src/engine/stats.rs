@@ -1,7 +1,7 @@
 //! The engine's statistics.
 
 use super::inner::Inner;
-use crate::shard::{DurationHistogram, ShardStats};
+use crate::stats::{DurationHistogram, ShardStats};
 use crate::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -82,8 +82,10 @@ impl Stats {
         };
         let has_room = all.shards.try_reserve_exact(inner.handles.len()).is_ok();
         for handle in inner.handles.iter() {
-            let mut shard = ShardStats::of(handle, &inner.rate, now);
-            shard.failure = inner.berths[shard.shard].failure().cloned();
+            let mut shard = handle.stats(&inner.rate, now);
+            let berth = &inner.berths[shard.shard];
+            shard.pinning = berth.pinning();
+            shard.failure = berth.failure().cloned();
             all.add(&shard);
             if has_room {
                 all.shards.push(shard);

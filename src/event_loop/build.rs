@@ -4,9 +4,9 @@ use super::REMOTES;
 use super::own::{LoopShard, OwnTimers};
 use super::timer::{EventLoopTimer, Waker};
 use crate::contain::{self, Contained};
+use crate::node::limit::Limit;
 use crate::park::WakeState;
 use crate::settings::Settings;
-use crate::shard::Limit;
 use crate::sync::way;
 use crate::types::BuildError;
 #[cfg(feature = "mio")]

@@ -19,7 +19,8 @@ pub use remote::Remote;
 pub use remote_key::RemoteKey;
 pub use timer::EventLoopTimer;
 
-use crate::shard::{ShardHandle, ShardStats};
+use crate::shard::ShardHandle;
+use crate::stats::ShardStats;
 use crate::time::{TickRate, Time};
 
 /// The number of the shard in keys of what the loop itself has scheduled, which its table counts as a `LocalTimer` does.
@@ -31,6 +32,6 @@ const REMOTES: u16 = 1;
 fn stats_of<T>(shard: &ShardHandle<T>, rate: &TickRate, now: Time) -> ShardStats {
     ShardStats {
         shard: 0,
-        ..ShardStats::of(shard, rate, now)
+        ..shard.stats(rate, now)
     }
 }

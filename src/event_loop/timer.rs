@@ -7,7 +7,8 @@ use crate::contain;
 use crate::engine::TimerTask;
 use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
 use crate::settings::Settings;
-use crate::shard::{Producer, ShardStats, Turn};
+use crate::shard::{Producer, Turn};
+use crate::stats::ShardStats;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When, whole_ms,
 };

@@ -1,7 +1,8 @@
 //! Nodes: the records of timers, where they live, and who may do what to them.
 //!
 //! A node lives in a type-stable table (`segments`) and is named by its number. Free nodes lie in
-//! magazines (`magazine`) or have no memory (`regions`). All decisions about a node are transitions of its state word (`state`).
+//! magazines (`magazine`) or have no memory (`regions`). All decisions about a node are transitions of its state word
+//! (`state`). `limit` bounds how many timers are pending at a time.
 //!
 //! | field | free (in a magazine) | pending | pending, `MOVERS` | ended, held | may be read stale by |
 //! |---|---|---|---|---|---|
@@ -17,6 +18,7 @@
 //! compare-and-swap finds the line where the producer left it.
 
 pub(crate) mod fired;
+pub(crate) mod limit;
 pub(crate) mod magazine;
 pub(crate) mod moves;
 pub(crate) mod offer;

@@ -1,12 +1,13 @@
-//! A shard as all threads see it: what they share, and what they may ask. What they do with it: see `producer`.
+//! The parts of a shard that several threads use: what all of them share, each thread's own part, and a message to the
+//! owner.
 
-use super::counters::{Counter, Counters};
-use super::limit::Limit;
 use crate::inbox::{Inbox, Writer};
+use crate::node::limit::Limit;
 use crate::node::magazine::ThreadCache;
 use crate::node::table::{Armed, Table};
 use crate::park::{Wake, WakeCall, WakeState};
 use crate::state::State;
+use crate::stats::{Counter, Counters};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::segments::{Segments, Zeroable};
 use crate::types::{Key, ScheduleErrorKind};
@@ -16,31 +17,6 @@ use std::sync::Arc;
 /// How a producer ends the owner's sleep: the current one, or the next if the owner is not asleep yet. Says whether it
 /// has: if not, the next producer tries. Neither blocks nor unwinds.
 pub(crate) type WakeOwner = Box<dyn Fn() -> bool + Send + Sync>;
-
-/// Beginnings and ends of a shard's timers: no end is among them without its beginning.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sums {
-    pub(crate) scheduled: u64,
-    pub(crate) fired: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) returned: u64,
-    /// Periodic timers among those that have begun and not ended; see [`Table::periodic_timers`].
-    periodic: u64,
-}
-
-impl Sums {
-    /// Returns the number of timers that have not ended. Exact when nothing is going on; otherwise it may count
-    /// timers that ended while the sums were taken.
-    pub(crate) const fn pending(self) -> u64 {
-        self.scheduled
-            .saturating_sub(self.fired + self.cancelled + self.returned)
-    }
-
-    /// Like [`pending`](Self::pending), of timers that fire once: what a drain waits for. The owner asks, between two turns.
-    pub(crate) const fn pending_once(self) -> u64 {
-        self.pending().saturating_sub(self.periodic)
-    }
-}
 
 /// The shared half of a shard.
 pub(crate) struct ShardHandle<T> {
@@ -215,7 +191,7 @@ impl<T> ShardHandle<T> {
     }
 
     /// Returns the sum of one counter over all threads. O(threads).
-    fn threads_sum(&self, counter: impl Fn(&ThreadState) -> u64) -> u64 {
+    pub(super) fn threads_sum(&self, counter: impl Fn(&ThreadState) -> u64) -> u64 {
         let mut sum = 0u64;
         // ORDERING: Relaxed: a reader that has seen an end of a timer, or that no more handles are made, is behind
         // their beginnings, and so behind the joining of the threads that count those. A thread that is missed
@@ -227,72 +203,11 @@ impl<T> ShardHandle<T> {
         sum
     }
 
-    /// Deadlines moved so far. O(threads).
-    pub(crate) fn moves(&self) -> u64 {
-        self.threads_sum(|thread| thread.moves.get()) + self.owner.moves.get()
-    }
-
-    /// Beginnings and ends so far. O(threads).
-    pub(crate) fn sums(&self) -> Sums {
-        let Self {
-            counters, owner, ..
-        } = self;
-        // Ends before beginnings, so that no timer's end is counted without its beginning; and in between the periodic
-        // ones, so that none is among them which is not among the pending ones. [P11]
-        Sums {
-            fired: counters.fired.get(),
-            returned: counters.returned.get(),
-            cancelled: self.threads_sum(|it| it.cancelled.get()) + owner.cancelled.get(),
-            periodic: self.table.periodic_timers(),
-            scheduled: self.threads_sum(|it| it.scheduled.get()) + owner.scheduled.get(),
-        }
-    }
-
-    /// Returns the number of timers that have been accepted and have not ended. O(threads).
-    pub(crate) fn pending(&self) -> u64 {
-        self.sums().pending()
-    }
-
-    /// Messages sent and not drained. O(threads).
-    pub(super) fn unread(&self) -> u64 {
-        let drained = self.counters.drained.get();
-        let sent = self.threads_sum(|thread| thread.scheduled.get() + thread.moves_sent.get());
-        sent.saturating_sub(drained)
-    }
-
-    /// Returns the next tick at which there is something to do, as far as the owner knew after its last turn and as the
-    /// inbox says, which has `unread` messages; `u64::MAX` for none.
-    pub(super) fn next_tick(&self, unread: u64) -> u64 {
-        if self.wake_state.is_closed() {
-            return u64::MAX;
-        }
-        let next = self.counters.next_tick();
-        // A thread that has stopped in between announces a message that the owner has read long ago.
-        if unread == 0 {
-            return next;
-        }
-        next.min(self.wake_state.earliest_unread())
-    }
-
-    /// Returns how many more owned handles were counted here as made than as dropped; it wraps. The sum over an engine's
-    /// shards is exact once no `Timer` makes more: a future that arms another timer is itself counted all the while.
-    /// Before that the sum may be too large. O(threads).
-    pub(crate) fn handles_left(&self) -> u64 {
-        let dropped = self.threads_sum(|thread| thread.handles_dropped.get());
-        self.threads_sum(|thread| thread.handles_made.get())
-            .wrapping_sub(dropped)
-    }
-
     /// Has the next drain read the messages of one of the shard's thread states, if it would not.
     #[inline(always)]
     pub(super) fn list(&self, thread: &ThreadState) {
         // SAFETY: thread states stay where they are as long as the shard, which the reader's owner keeps.
         unsafe { self.inbox.list(&thread.writer) };
-    }
-
-    /// Returns the bytes held by nodes, magazines and, as of the last turn, the wheel and the owner's own timers.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.table.held_bytes() as u64 + self.counters.owner_bytes.get()
     }
 }
 
@@ -325,3 +240,32 @@ pub(crate) struct ThreadState {
 
 // SAFETY: every part is an atomic integer, bool or pointer, for which zero bytes mean zero, false or null.
 unsafe impl Zeroable for CachePadded<ThreadState> {}
+
+/// A message to the owner: an entry's node and mark in 63 bits. A mark's lowest bit is always set: the timer lives.
+#[derive(Clone, Copy)]
+pub(super) struct Message(pub(super) u64);
+
+impl Message {
+    #[inline]
+    pub(super) fn new(index: u32, mark: u32) -> Self {
+        Self(u64::from(mark >> 1) << 32 | u64::from(index))
+    }
+
+    /// Returns the node's index and the mark.
+    #[inline]
+    pub(super) fn entry(self) -> (u32, u32) {
+        (self.0 as u32, ((self.0 >> 31) | 1) as u32)
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_any_node_and_any_living_mark() {
+        for (index, mark) in [(0, u32::MAX), (1, 3), (1 << 31, 1), (u32::MAX, 5)] {
+            assert_eq!(Message::new(index, mark).entry(), (index, mark));
+        }
+    }
+}

@@ -5,12 +5,11 @@
 //! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler of a periodic
 //! timer come [`Owner::call`] and [`Owner::finish_call`].
 
-use super::handle::{ShardHandle, WakeOwner};
-use super::limit::Limit;
+use super::handle::{Message, ShardHandle, WakeOwner};
 use super::own::{AllTimers, NoOwn, Own};
-use super::word::unpack;
 use crate::inbox::Reader;
 use crate::node::fired::{Due, Fired};
+use crate::node::limit::Limit;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
 use crate::time::{Recurrence, TickRate};
@@ -311,7 +310,7 @@ impl<T, O: Own> Owner<T, O> {
         let shard = handle.of_owner();
         let timers = AllTimers { shard, own };
         let drained = reader.read(news, limit, |word| {
-            let (index, mark) = unpack(word);
+            let (index, mark) = Message(word).entry();
             match handle.table.arrive(index, mark) {
                 Some((deadline, mark)) => {
                     inserted += 1;

@@ -3,8 +3,7 @@
 //! `Timer` routes to one, a `Remote` has the one of its shard, handles and futures find theirs
 //! by the place of their timer. The owner has one, too, for the nodes that it frees.
 
-use super::handle::{ShardHandle, ThreadState};
-use super::word::pack;
+use super::handle::{Message, ShardHandle, ThreadState};
 use crate::node::fired::Due;
 use crate::node::moves::Move;
 #[cfg(any(feature = "futures", test))]
@@ -358,7 +357,7 @@ impl<T> Producer<'_, T> {
     #[inline(always)] // of every schedule
     fn send(self, deadline: u64, index: u32, mark: u32) -> bool {
         let Self { shard, thread } = self;
-        thread.writer.write(pack(index, mark));
+        thread.writer.write(Message::new(index, mark).0);
         let list = || shard.list(thread);
         let Announced { wake, closed } = shard.wake_state.notify(deadline, list);
         shard.wake(wake);

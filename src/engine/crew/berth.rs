@@ -7,6 +7,7 @@
 use super::wake::TurnWaker;
 use crate::contain;
 use crate::engine::inner::{Berth, ShardWorker};
+use crate::stats::{Counter, PinState};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::thread;
@@ -24,6 +25,7 @@ impl<T> Berth<T> {
             has_worker: AtomicBool::new(false),
             turned_by: AtomicU64::new(0),
             failure: OnceLock::new(),
+            pinning: Counter::default(),
         }
     }
 
@@ -91,6 +93,15 @@ impl<T> Berth<T> {
     /// Returns why the shard has ended before its time, if it has.
     pub(in crate::engine) fn failure(&self) -> Option<&Arc<str>> {
         self.failure.get()
+    }
+
+    /// Notes how the calling thread, the worker, is pinned.
+    pub(super) fn set_pinning(&self, pinning: PinState) {
+        self.pinning.set(pinning.pack());
+    }
+
+    pub(in crate::engine) fn pinning(&self) -> PinState {
+        PinState::unpack(self.pinning.get())
     }
 
     /// Marks the calling thread as the one that turns or ends the shard, until the answer is dropped: after a panic has

@@ -6,7 +6,7 @@ use crate::engine::hooks;
 use crate::engine::inner::{Berth, EngineOwner, Inner, ShardWorker};
 use crate::engine::pinning;
 use crate::park::parker::{ParkEnd, Parker};
-use crate::shard::PinState;
+use crate::stats::PinState;
 use crate::time::{MonotonicClock, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) fn work<T: Send + 'static>(engine: Arc<EngineOwner<T>>, number: usize
     pinning::unpin_current_thread();
     // As in a turn, so that no other thread turns the shard before the hook has returned.
     let begun = berth.turn(berth.lock(), |shard| {
-        pin(shard);
+        pin(berth, shard);
         engine.set_home(number);
         hooks::tell("the start hook", hooks.worker_start.as_ref(), &number);
     });
@@ -55,18 +55,17 @@ fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWor
             // `claim` sets `driven` before it requests a turn. So a turn that finds the request also finds `driven`.
             if !berth.standing.is_driven() {
                 if std::mem::take(&mut has_left) {
-                    pin(shard);
+                    pin(berth, shard);
                 }
                 if let Some(slept) = slept {
-                    note_lateness(engine, shard, slept);
+                    note_lateness(engine, berth, shard, slept);
                 }
                 let next = step(engine, shard, engine.idle);
                 if !berth.standing.is_driven() {
                     return Some(next);
                 }
             }
-            let pinning = &shard.owner.handle.counters.pinning;
-            pinning.set(PinState::Unpinned.pack());
+            berth.set_pinning(PinState::Unpinned);
             None
         })?;
         match turned {
@@ -89,15 +88,10 @@ fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWor
 }
 
 /// Pins the calling thread to the shard's core, if it has one.
-fn pin<T>(shard: &ShardWorker<T>) {
+fn pin<T>(berth: &Berth<T>, shard: &ShardWorker<T>) {
     let Some(core) = shard.core else { return };
     if pinning::pin_current(core) {
-        shard
-            .owner
-            .handle
-            .counters
-            .pinning
-            .set(PinState::Pinned(core).pack());
+        berth.set_pinning(PinState::Pinned(core));
     } else {
         contain::warn(format_args!(
             "the worker of shard {} runs unpinned: the system refused to pin it to core {core}; check that the core \
@@ -116,30 +110,30 @@ enum Overslept {
 }
 
 /// Notes how late a worker runs after a sleep.
-fn note_lateness<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, slept: Overslept) {
+fn note_lateness<T>(
+    inner: &Inner<T>,
+    berth: &Berth<T>,
+    shard: &mut ShardWorker<T>,
+    slept: Overslept,
+) {
     let late = match slept {
         Overslept::Since(_) if inner.source.is_virtual() => return,
         Overslept::Since(until) => inner.source.now().saturating_duration_since(until),
         Overslept::By(late) => late,
     };
     if shard.starvation.record_lateness(late) {
-        leave_core(shard);
+        leave_core(berth, shard);
     }
 }
 
 /// Unpins a worker that has waited for its core too often while it could have run on another.
 #[cold]
-fn leave_core<T>(shard: &mut ShardWorker<T>) {
+fn leave_core<T>(berth: &Berth<T>, shard: &mut ShardWorker<T>) {
     let Some(core) = shard.core.take() else {
         return;
     };
     if pinning::unpin_current_thread() {
-        shard
-            .owner
-            .handle
-            .counters
-            .pinning
-            .set(PinState::Widened(core).pack());
+        berth.set_pinning(PinState::Widened(core));
         contain::warn(format_args!(
             "the worker of shard {} was kept waiting for core {core}; it may use all cores now",
             shard.shard

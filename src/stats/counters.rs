@@ -62,8 +62,6 @@ pub(crate) struct Counters {
     pub(crate) wakes: Counter,
     pub(crate) panics: Counter,
     pub(crate) refused_by_executor: Counter,
-    /// How the worker is pinned, packed by the engine.
-    pub(crate) pinning: Counter,
     pub(crate) lateness: Recorder,
     /// How long handlers ran, where the engine measures it.
     pub(crate) handler_time: Recorder,
@@ -71,11 +69,11 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Returns the next tick at which there is something to do, as of the last turn; `u64::MAX` for never.
-    pub(super) fn next_tick(&self) -> u64 {
+    pub(crate) fn next_tick(&self) -> u64 {
         !self.next_tick.get()
     }
 
-    pub(super) fn set_next_tick(&self, tick: u64) {
+    pub(crate) fn set_next_tick(&self, tick: u64) {
         self.next_tick.set(!tick);
     }
 }
