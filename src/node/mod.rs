@@ -1,21 +1,20 @@
-//! Nodes: the records of timers, where they live, and who may do what to them.
+//! Nodes: the records of timers, where they live, and what is done to them. `crate::state` has their protocol.
 //!
-//! A node lives in a type-stable table (`segments`) and is named by its number. Free nodes lie in
-//! magazines (`magazine`) or have no memory (`regions`). All decisions about a node are transitions of its state word
-//! (`state`). `limit` bounds how many timers are pending at a time.
+//! | room | what is inside |
+//! |---|---|
+//! | `table` | all nodes of a shard: arm, end, decide what is due |
+//! | `record` | one node: payload and deadline |
+//! | `moves`, `periodic` | the table's other verbs: a deadline moves, a timer repeats |
+//! | `offer`, `fired` | a payload on its way in, and out |
+//! | `magazine` | free nodes, in batches, per thread |
+//! | `regions`, `trim` | free nodes in order, after a burst, with memory or without |
+//! | `limit` | how many timers may be pending at a time |
 //!
-//! | field | free (in a magazine) | pending | pending, `MOVERS` | ended, held | may be read stale by |
-//! |---|---|---|---|---|---|
-//! | state | holder of the magazine arms it | any thread, by the transitions | same | holders release | any thread |
-//! | deadline | the armer writes it | owner reads | movers replace it | `TimerHandle` reads | owner (the state decides) |
-//! | payload | the armer writes it | - | - | the winner takes it, once | - |
+//! Nodes lie in type-stable segments and are named by their numbers. Between two lives of a node the magazine (and the
+//! depot's stacks, [P5]) order the last holder before the next armer.
 //!
-//! Ordering: the armer's writes are published by the Release in `StateWord::arm` and seen through the
-//! Acquire of every later transition [P1]; between two lives of a node the magazine (and the depot's
-//! stacks, [P5]) order the last holder before the next armer.
-//!
-//! The owner of the shard writes no part of a node while it inserts the node's entry: the canceller's
-//! compare-and-swap finds the line where the producer left it.
+//! The owner of the shard writes no part of a node while it inserts the node's entry: the canceller's compare-and-swap
+//! finds the line where the producer left it.
 
 pub(crate) mod fired;
 pub(crate) mod limit;

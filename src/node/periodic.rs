@@ -1,17 +1,9 @@
 //! The node table: periodic timers.
 //!
-//! A node carries a box with the payload and the recurrence. Between two calls it belongs to the thread that ends the
-//! timer, as any payload does. The owner claims it for a moment before each call:
-//!
-//! ```text
-//!   entry due ---> claim: CLAIMED is set, the box is the owner's
-//!                    clone the payload, go on to the next deadline
-//!                  release: the timer waits for that deadline, and its handler is called with the clone
-//! ```
-//!
-//! A thread that ends the timer meanwhile leaves the box to the owner, who calls the handler for the last time, with the
-//! payload itself. A thread that moves it meanwhile takes the call away: the timer waits for the new deadline. During
-//! the call the timer waits like any other.
+//! A node carries a box with the payload and the recurrence. Before each call the owner claims the timer, clones the
+//! payload, goes on to the next deadline and releases the claim. Then the handler is called with the clone, while the
+//! timer waits like any other. If a thread has ended the timer under the claim, the call gets the payload itself. If a
+//! thread has moved it, there is no call: the timer waits for the new deadline.
 
 use super::fired::Fired;
 use super::magazine::ThreadCache;

@@ -16,25 +16,17 @@
 //!   Waiting      1    0 1
 //! ```
 //!
-//! * *phase*: a timer lives until a thread ends it. The compare-and-swap that leaves the living phases decides its
-//!   end, and the winner owns the payload, unless the owner has claimed it. A timer that fires once is *pending*, a
-//!   periodic one *waiting*.
-//! * *generation*: grows by one each time the node is armed, so a key that names an earlier timer of
-//!   the same node never matches again (46 bits: at 20 million arms of one node per second, more than
-//!   one thread reaches, it would take 40 days to come round).
-//! * *holds*: references to the node besides the winner's. `HANDLE` belongs to a `TimerHandle`, `MOVERS` counts the
-//!   threads that are changing the deadline, `CLAIMED` belongs to the owner while it prepares a call of a periodic timer,
-//!   `READING_PAYLOAD` to a winner that is reading the payload while another reference exists. The last
-//!   reference to go recycles the node.
-//! * `MOVED`: the deadline has changed since the owner last looked. Only those who reschedule set it, only the owner
-//!   clears it: if it is clear in the word that the owner's compare-and-swap expects, no move can have
-//!   completed in between, so a moved timer cannot fire at its old deadline.
-//! * `PULLED`: the deadline may lie before the entry that is inserted, and who has seen to that has promised the
-//!   owner a message. Until it arrives the old entry stands: a thread that stops on its way to it makes nothing late.
-//! * *hint*: which of a node's entries is the current one. Moving a deadline *out* inserts nothing; when the owner
-//!   learns that it was *pulled in*, it inserts a second entry and grows this number, which turns the first one into
-//!   a zombie. Each period of a periodic timer grows it as well. It has 8 bits, so one of 256 entries that
-//!   moves have left behind looks like the current one; that costs a look when it is due, nothing else.
+//! * *phase*: a timer that fires once is *pending* until it ends, a periodic one *waiting*.
+//! * *generation*: grows by one each time the node is armed. At 20 million arms of one node per second, more than one
+//!   thread reaches, 46 bits would take 40 days to come round.
+//! * *holds*: references to the node. `HANDLE` is a `TimerHandle`'s, `MOVERS` counts the threads that are changing the
+//!   deadline, `CLAIMED` is the owner's, `READING_PAYLOAD` a winner's. What they protect is told in `tickwheel`'s `state`.
+//! * `MOVED`: the deadline has changed since the owner last looked. Movers set it, the owner clears it.
+//! * `PULLED`: the deadline may lie before the entry that is inserted, and a mover has promised the owner a message.
+//!   Until it arrives the old entry stands, so a mover that stops on its way makes nothing late.
+//! * *hint*: which of a node's entries is the current one. A deadline that moves *out* needs no new entry. One that is
+//!   *pulled in* gets a second entry and a new hint, so the first entry is a zombie; so does each period. One of 256
+//!   entries that moves have left behind looks like the current one: a look when it is due, nothing else.
 
 use crate::types::GENERATION_BITS;
 
