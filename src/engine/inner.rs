@@ -76,7 +76,7 @@ pub(super) struct EngineOwner<T>(pub(super) EnginePointer<T>);
 
 /// Where a shard lies, from the build to its end; see `crew::berth`.
 pub(super) struct Berth<T> {
-    /// The shard, until a thread takes it out to end it. Whoever holds this lock turns it.
+    /// The shard, until a thread takes it out to end it. The thread that holds this lock turns it.
     pub(super) shard: Mutex<Option<ShardWorker<T>>>,
     pub(super) waker: Arc<TurnWaker>,
     pub(super) standing: Arc<Standing>,

@@ -1,9 +1,9 @@
 //! Which core each worker runs on.
 //!
-//! A pinned worker keeps its cache, and waits for its core while another one is free. So workers are pinned only
-//! where the cores are ours: to cores of the process's affinity mask, not in a container whose quota is less than
-//! those cores, each engine to the cores after those of the engine before it. A worker that is kept waiting all the
-//! same leaves its core ([`Starvation`]).
+//! A pinned worker keeps its cache, and waits for its core while another one is free. So workers are pinned only where
+//! the cores are the process's own: to cores of its affinity mask, and not in a container whose quota is less than
+//! those. Each engine takes the cores after those of the engine before it. A worker that is kept waiting all the same
+//! leaves its core ([`Starvation`]).
 //!
 //! Masks and quota are read when an engine is built. A worker first leaves the mask that it has inherited, then pins
 //! itself. A failed pin is reported and the worker runs unpinned.
@@ -46,11 +46,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pinning {
-    /// Each worker on a core of its own, as long as there are enough: engines of one process go on where the last
-    /// one ended. On Linux nothing is pinned in a container whose CPU quota is less than the cores of the process, and
-    /// a worker that its core keeps waiting, twice by more than half a millisecond, may use all of these cores from
-    /// then on, and says so in [`ShardStats::pinning`](crate::ShardStats::pinning). That is noticed at the end of a sleep; not in a spin or in
-    /// the middle of work.
+    /// Each worker on a core of its own, as long as there are enough: engines of one process go on where the last one
+    /// ended. On Linux nothing is pinned in a container whose CPU quota is less than the cores of the process. A worker
+    /// that its core keeps waiting, twice by more than half a millisecond, may use all of these cores from then on;
+    /// [`ShardStats::pinning`](crate::ShardStats::pinning) says so. That is noticed at the end of a sleep, not in a
+    /// spin or in the middle of work.
     #[default]
     Cores,
     /// Worker `i` on the `i`-th core of this list, starting over when there are more workers than

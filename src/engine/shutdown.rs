@@ -1,4 +1,4 @@
-//! What becomes of pending timers at the end.
+//! The ways to stop an engine with pending timers.
 
 use std::time::Duration;
 
@@ -24,17 +24,19 @@ pub enum Shutdown {
     #[default]
     ReturnUnfired,
     /// They all fire now, each on its shard: the one case in which a timer fires before its deadline. They come in the
-    /// order of their deadlines; but a timer that was pushed out may stand at an earlier one of its own, and of a tick
-    /// with more than 16 384 of them the rest takes turns with what comes later, see [`Budget`](crate::Budget). A
-    /// periodic timer fires once, even if it is moved meanwhile, and its next period is returned.
+    /// order of their deadlines, with two exceptions. A timer that was pushed out may stand at an earlier deadline of
+    /// its own. Of a tick with more than 16 384 timers, the rest takes turns with later ticks: see
+    /// [`Budget`](crate::Budget). A periodic timer fires once, even if it is moved meanwhile, and its next period is
+    /// returned.
     FireAll,
     /// They fire when they are due, for as long as this by the engine's clock or until none is left; then the rest is
     /// returned. An engine that its caller turns fires what is due at the moment of the call. A periodic timer is not
     /// waited for: the call that runs is its last one, and it is returned with the rest, at the end.
     Drain {
         /// How long from the call on; `Duration::MAX` means for ever. Of several drains the one that ends first counts.
-        /// Workers look at the clock before each turn: what has not fired when the time is over is returned, even if it was
-        /// due a moment before; and a turn that has begun goes on, to [`Budget::fire`](crate::Budget::fire) timers.
+        /// Workers look at the clock before each turn. A timer that has not fired when the time is over is returned,
+        /// even if it was due a moment before. A turn that has begun goes on, to [`Budget::fire`](crate::Budget::fire)
+        /// timers.
         within: Duration,
     },
 }

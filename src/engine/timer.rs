@@ -55,10 +55,9 @@ use std::time::Duration;
 ///
 /// * A timer never fires before its deadline: delays are rounded *up* to the tick.
 /// * Every accepted timer ends exactly once: fired, cancelled, or returned by `stop`.
-/// * `schedule`, `cancel` and `reschedule` take no lock and never wait for a worker or for each other.
-///   (A thread's very first operation, the lazy start, growth of the node table, and a fourth thread at the move of one
-///   timer are the exceptions: the first two take a lock once, the third one allocates, and the last one spins until
-///   one of the other three is done.)
+/// * `schedule`, `cancel` and `reschedule` take no lock and never wait for a worker or for each other. Exceptions: a
+///   thread's very first operation and the lazy start take a lock once. Growth of the node table allocates. A fourth
+///   thread that moves one timer spins until one of the other three is done.
 ///
 /// # Order
 ///
@@ -147,9 +146,9 @@ impl Timer<TimerTask> {
     /// Runs a closure once per period, the first time `first` from now; see
     /// [`schedule_periodic`](Timer::schedule_periodic).
     ///
-    /// It never runs twice at a time and no thread waits for it. A call that comes while the closure still runs on
-    /// another thread, or from within itself, does nothing: on an executor's thread the call of a later period,
-    /// elsewhere a task that [`cancel`](Timer::cancel) has handed back and that is [run](TimerTask::run) by hand.
+    /// It never runs twice at a time and no thread waits for it. A call that comes while the closure still runs, or
+    /// from within itself, does nothing. That may be the call of a later period on an executor's thread. Elsewhere it
+    /// is a task that [`cancel`](Timer::cancel) has handed back and that is [run](TimerTask::run) by hand.
     ///
     /// ```
     /// use std::time::Duration;

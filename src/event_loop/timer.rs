@@ -592,7 +592,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     }
 }
 
-/// What [`EventLoopTimer::drain`] returns. It drops what is left one by one, so that panics of destructors stay apart.
+/// The iterator of [`EventLoopTimer::drain`]. It drops the rest one by one, so that panics of destructors stay apart.
 struct Drain<T>(std::vec::IntoIter<Unfired<T>>);
 
 impl<T> Iterator for Drain<T> {

@@ -51,10 +51,10 @@ use std::time::Instant;
 ///
 /// # Panics
 ///
-/// The sleep of a free function has no error to return, and panics: in a forked child, without memory, after
-/// `global()?.stop()` or `cancel_all()`, beyond a limit that the program has given the shared engine, where the system
-/// gives no thread for a worker, and after a worker has failed. [`poll_sleep`](Self::poll_sleep) returns the error, and
-/// `into()` makes it a `Sleep<SleepError>`.
+/// The sleep of a free function has no error to return, so it panics where the shared engine refuses its timer: in a
+/// forked child, without memory, after `global()?.stop()` or `cancel_all()`, beyond the engine's limit, or without a
+/// worker. A worker is missing if the system gives no thread, or if it has failed. [`poll_sleep`](Self::poll_sleep)
+/// returns the error, and `into()` makes it a `Sleep<SleepError>`.
 #[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep<E = Infallible> {
     wake_timer: WakeTimer,
@@ -223,11 +223,11 @@ impl<E> Sleep<E> {
 
     /// Sleeps on, or anew, for a while from now or until a point in time.
     ///
-    /// The waker of the latest poll stays where it is, and the future need not be polled for it, unless its time had
-    /// come before: then that waker has been woken, and the future wakes again only if it is polled. Pulled in to a
-    /// point in time that has passed, or to a delay of zero, it is ready, and wakes at once. Pushing the deadline out
-    /// costs two words; pulling it in about as much as arming, and a reading of the clock. While memory is refused that
-    /// may have no effect.
+    /// The waker of the latest poll stays where it is, and the future need not be polled for it. If its time had come
+    /// before, that waker has been woken already, and the future wakes again only if it is polled. Pulled in to a point
+    /// in time that has passed, or to a delay of zero, it is ready, and wakes at once. Pushing the deadline out costs
+    /// two words; pulling it in about as much as arming, and a reading of the clock. While memory is refused that may
+    /// have no effect.
     pub fn reset(&mut self, when: impl Into<When>) {
         self.deadline = self.wake_timer.reset(when.into(), self.deadline);
     }

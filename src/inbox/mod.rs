@@ -43,9 +43,9 @@
 //! allocated instead of used again until it goes on. A child that forks builds inboxes of its own, whose epochs know no
 //! thread of its parent's.
 //!
-//! Bound on memory: unread messages, plus what the epoch still holds, plus 31 blocks that wait to be retired and 136 at
-//! rest (0.5 MiB), plus one open block per thread: of 8 slots at first, of 32 and 128 then, and of 512 for threads that
-//! have sent more. What a backlog leaves is freed as producers go on; the system has its pages before.
+//! Bound on memory: the unread messages, the blocks that the epoch still holds, 31 blocks that wait to be retired, 136
+//! in the pool (0.5 MiB), and one open block per thread. That has 8 slots at first, then 32, 128, and 512 once a thread
+//! has sent more. Blocks of a backlog are freed as producers go on; the system has their pages before.
 
 mod block;
 pub(crate) mod pool;

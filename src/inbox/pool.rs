@@ -1,8 +1,8 @@
 //! Blocks at rest between two uses.
 //!
-//! A block that the epoch has given up serves again: the allocator's way would cost a producer a microsecond
-//! now and then, because what one thread allocates and another frees goes back to the system and returns as fresh
-//! pages. The pool is a row of places, each empty or holding one block. A thread that swaps a block out has it alone.
+//! A block that the epoch has given up serves again. By the allocator it would cost a producer a microsecond now and
+//! then: memory that one thread allocates and another frees goes back to the system and returns as fresh pages. The
+//! pool is a row of places, each empty or holding one block. A thread that swaps a block out has it alone.
 //!
 //! The places are used like a stack, by a hint that may be wrong: both ways look at all places from there.
 //! Any thread; lock-free; O(1).

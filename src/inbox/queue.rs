@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 /// Messages that may lie unread before a producer requests a turn.
 ///
-/// The inbox holds entries back: what is cancelled while it lies here never reaches the wheel, so the owner
-/// should come late, and each node that it looks at is a cache line which the producer's next cancel wants back.
-/// But 512 KiB of messages is as much as should lie around.
+/// The inbox holds entries back, because an entry that is cancelled here never reaches the wheel. Each node that the
+/// owner looks at is a cache line which the producer's next cancel wants back. So the owner should come late; but 512
+/// KiB of messages is as much as should lie around.
 pub(super) const MOST_UNREAD: u64 = bounded(64 * 1024, 4);
 
 /// The part of the inbox that all producers share.

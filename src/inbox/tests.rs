@@ -135,7 +135,7 @@ fn a_writer_is_listed_once_per_drain() {
     assert_eq!((listed(&others), listed(&[writer])), (1, 1));
 }
 
-/// What a limit leaves is read by the next drain, before what was listed later.
+/// The next drain reads the messages that a limit has left, before those that were listed later.
 #[test]
 fn a_drain_at_its_limit_goes_on_where_it_stopped() {
     let (mut reader, inbox, writer) = inbox();

@@ -1,10 +1,10 @@
 //! Free nodes, in batches: magazines, the depot they are exchanged through, and each thread's pair of them.
 //!
-//! After Bonwick & Adams, "Magazines and Vmem" (2001). A *magazine* is an array of free node numbers. A
-//! *thread cache* is the pair of magazines of one thread: taking and giving a node touches only the thread cache. Every
-//! [`CAPACITY`] nodes at most, a whole magazine goes to or comes from the shard's *depot*, two lock-free
-//! stacks; so a node costs a small fraction of a contended read-modify-write each way, and a node that
-//! was given last (its lines still in this core's cache) is taken first.
+//! After Bonwick & Adams, "Magazines and Vmem" (2001). A *magazine* is an array of free node numbers. A *thread cache*
+//! is the pair of magazines of one thread: taking and giving a node touches only the thread cache. Every [`CAPACITY`]
+//! nodes at most, a whole magazine goes to or comes from the shard's *depot*, two lock-free stacks. So a node costs a
+//! small fraction of a contended read-modify-write each way. The node that was given last is taken first, while its
+//! lines are in this core's cache.
 //!
 //! A node is never written to while it is free: the numbers lie in the magazines, not in the nodes.
 //!
@@ -99,7 +99,7 @@ impl Stack {
     }
 }
 
-/// What a depot asks of the table whose nodes it numbers.
+/// The questions that a depot asks the table whose nodes it numbers.
 pub(crate) trait Nodes {
     /// Makes sure that a node is there that has never served; false if there is no memory for it.
     fn provide(&self, node: u32) -> bool;
@@ -244,8 +244,8 @@ impl ThreadCache {
         if len == 0 {
             return self.take_slow(depot, nodes);
         }
-        // SAFETY: a magazine with nodes in it is loaded, so this points to one of the depot's, which stay where they
-        // are as long as the depot; a cache is used with one depot only, and the caller has that.
+        // SAFETY: a magazine with nodes in it is loaded, so this points to one of the depot's. They stay where they are
+        // as long as the depot. A cache is used with one depot only, and the caller has that.
         let magazine = unsafe { &*self.place.load(Ordering::Relaxed) };
         // ORDERING: Relaxed: as above.
         self.loaded_len.store(len - 1, Ordering::Relaxed);
@@ -352,7 +352,7 @@ impl ThreadCache {
 mod tests {
     use super::*;
 
-    /// Nodes that nobody gives back.
+    /// Nodes that no thread gives back.
     struct Numbers;
 
     impl Nodes for Numbers {

@@ -83,8 +83,8 @@ impl<T> Offer<'_, T> {
             return;
         }
         for word in 0..words {
-            // SAFETY: as above; the type consists of such words, whatever they hold. Volatile, or the compiler would
-            // read two at a time.
+            // SAFETY: as above; the type consists of such words, of any contents. Volatile, or the compiler would read
+            // two at a time.
             unsafe {
                 let value = from.cast::<Word>().add(word).read_volatile();
                 place.cast::<Word>().add(word).write(value);

@@ -361,10 +361,10 @@ impl Trim {
             return;
         };
         let (node, count) = (regions.first_of(first), row * regions.len());
-        // SAFETY: the regions are whole pages of one segment. The owner has taken all of their nodes out of the stack, so
-        // no other thread has any: they are free, their holders have let go, and what they carried was moved out by the
-        // thread that ended the timer. Who has a stale key or entry reads the state and the deadline, which are atomic,
-        // and finds nothing alive in zeros.
+        // SAFETY: the regions are whole pages of one segment. The owner has taken all of their nodes out of the stack,
+        // so no other thread has any. They are free: their holders have let go, and the thread that ended the timer has
+        // moved the payload out. Who has a stale key or entry reads the state and the deadline, which are atomic, and
+        // finds nothing alive in zeros.
         self.is_refused |= !unsafe { table.nodes.give_back(node, count) };
         for region in first..first + row {
             regions.put(region);
@@ -407,8 +407,8 @@ impl Trim {
                 let in_use = self.in_use.max(in_use());
                 self.again_below = in_use.div_ceil(if was_of_use { 2 } else { 16 });
                 (self.left, self.stage) = (left, Step::Idle);
-                // Whatever came may be gone by now, so another attempt is made; but not again and again beside threads
-                // that take fresh nodes each time.
+                // The timers that came may be gone by now, so another attempt is made; but not again and again beside
+                // threads that take fresh nodes each time.
                 let is_interrupted = self.is_interrupted(table);
                 if is_interrupted && !self.was_interrupted {
                     self.left = 0;

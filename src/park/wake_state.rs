@@ -123,9 +123,9 @@ impl WakeState {
         if mode & FULL == 0 {
             return mode;
         }
-        // ORDERING: SeqCst fence, pairs with the ones in `begin_drain` and `close`: either that drain sees the message
-        // pushed before this fence, or the load of `inbox_due` sees that it was reset [F1]; either the close finds
-        // what was armed before, or the load below sees that the shard is closed [F5].
+        // ORDERING: SeqCst fence, pairs with the ones in `begin_drain` and `close`. Either that drain sees the message
+        // pushed before this fence, or the load of `inbox_due` sees that it was reset [F1]. Either the close finds what
+        // was armed before, or the load below sees that the shard is closed [F5].
         fence(Ordering::SeqCst);
         // ORDERING: Relaxed: ordered by the fence.
         self.words.mode.load(Ordering::Relaxed)

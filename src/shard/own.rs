@@ -16,7 +16,7 @@ pub(crate) trait Own: Records {
     fn held_bytes(&self) -> usize;
 }
 
-/// What an engine's worker has: its handlers schedule as other threads do.
+/// No own timers, for an engine's worker: its handlers schedule as other threads do.
 pub(crate) struct NoOwn;
 
 impl Records for NoOwn {

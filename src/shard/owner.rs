@@ -67,7 +67,7 @@ impl<T> Owner<T> {
         Self::with(NoOwn, WakeState::new(), group, id, limit, wake_owner, rate)
     }
 
-    /// Like [`new`](Self::new); whatever the system can do, each producer executes its fences itself.
+    /// Like [`new`](Self::new), but each producer executes its fences itself, even if the system could do it for them.
     pub(crate) fn without_membarrier(
         group: u64,
         id: u16,

@@ -421,7 +421,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, OnceLock, Weak};
 
-    /// An owner that sleeps, for as long as nobody wakes it.
+    /// An owner that sleeps until a producer wakes it.
     fn sleeping(wake: impl Fn() -> bool + Send + Sync + 'static) -> Owner<u64> {
         let owner = Owner::new(
             way::new_group(),

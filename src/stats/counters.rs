@@ -21,9 +21,9 @@ impl Counter {
     /// Sets the value. Single writer.
     #[inline]
     pub(crate) fn set(&self, value: u64) {
-        // ORDERING: Release pairs with the Acquire in `get`, so that a reader of an end (fired, cancelled) and then a
-        // beginning (scheduled) sees the beginning [P11], and a thread that sees a handle counted as dropped is behind
-        // everything that was done through it [P20].
+        // ORDERING: Release pairs with the Acquire in `get`. A reader of an end (fired, cancelled) and then a beginning
+        // (scheduled) sees the beginning [P11]. A thread that sees a handle counted as dropped is behind everything
+        // that was done through it [P20].
         self.0.store(value, Ordering::Release);
     }
 

@@ -124,7 +124,7 @@ impl Drop for Epoch {
 /// Returns whether there is memory for what the epoch asks of the allocator at a time, a participant or two bags of
 /// what was retired: it has no way to say that there is none. Another thread may take that memory before the epoch does.
 fn has_memory() -> bool {
-    // Or an optimiser leaves an allocation out that nobody looks at, and takes it for granted.
+    // Or an optimiser leaves an allocation out that no code looks at, and takes it for granted.
     std::hint::black_box(EmptyBox::<[u64; 1024]>::new()).is_some()
 }
 
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
 
-    /// What is retired lives until the epoch is gone, and no longer.
+    /// A retired value lives until the epoch is gone, and no longer.
     #[test]
     fn what_is_retired_goes_with_the_epoch() {
         let epoch = Epoch::new();

@@ -1,10 +1,10 @@
 //! A pair of full fences of which one side is nearly free.
 //!
-//! Two threads that each write one place and then read the other's need a full fence in between, both of them, or
-//! each may miss what the other wrote. Where one side runs millions of times a second and the other seldom, the
-//! busy side should not pay: [`compiler`] stops only the compiler, and [`heavy`] makes every running thread of the
-//! process execute a full fence at some point during the call (`membarrier(2)`: 0.2 to 3 microseconds). A thread
-//! that does not run has executed one when it was switched out.
+//! Two threads that each write one place and then read the other's need a full fence in between, both of them, or each
+//! may miss what the other wrote. Where one side runs millions of times a second and the other seldom, the busy side
+//! should not pay. Its [`compiler`] stops only the compiler. [`heavy`] makes every running thread of the process
+//! execute a full fence at some point during the call (`membarrier(2)`: 0.2 to 3 microseconds). A thread that does not
+//! run has executed one when it was switched out.
 //!
 //! The rule, where [`is_asymmetric`] says so: accesses before and after a `compiler` are ordered against a `heavy` as
 //! if both were `SeqCst` fences. Two `compiler`s order nothing between each other.

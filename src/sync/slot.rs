@@ -1,9 +1,9 @@
 //! Small dense numbers for threads.
 //!
-//! A thread that touches an engine for the first time takes the lowest free number and keeps it until
-//! it ends; then the number goes to the next thread that asks. A slot therefore names at most one live
-//! thread at a time, which is what makes a thread state (see `node::magazine` and `shard::handle`) single-writer,
-//! and a thread state left behind by a dead thread is simply inherited: nothing in it is lost.
+//! A thread that touches an engine for the first time takes the lowest free number and keeps it until it ends; then the
+//! number goes to the next thread that asks. So a slot names at most one live thread at a time, and a thread state
+//! (`shard::handle`) has one writer. The next thread inherits the state that an ended thread leaves, and nothing in it
+//! is lost.
 //!
 //! The lock below is taken once when a thread arrives and once when it ends, never in between. No thread allocates, or
 //! does anything else that takes long, while it holds the lock.

@@ -28,7 +28,7 @@ pub(crate) fn number() -> u64 {
 #[cfg(tickwheel_loom)]
 pub(crate) use super::explored::watched::thread_number as number;
 
-/// Starts a thread that nobody joins and that takes no signals from outside.
+/// Starts a thread that no other joins and that takes no signals from outside.
 #[cfg(not(tickwheel_loom))]
 pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     // From before its first instruction.

@@ -29,11 +29,11 @@ impl<T> LocalTimer<T> {
 
     /// Like [`poll`](Self::poll), for handlers that use the timer: schedule again, cancel a neighbour.
     ///
-    /// What a handler schedules fires in a later poll at the earliest, even if it is due already, so a
-    /// handler that schedules zero delays from the present for ever starves no other timer, though one that schedules
-    /// into the past may; [`poll_timeout`](Self::poll_timeout) then answers zero. A poll from inside a handler does
-    /// nothing. A handler must not put another timer in the place of this one: memory stays safe, but what the two
-    /// timers do from then on is not specified.
+    /// A timer that a handler schedules fires in a later poll, even if it is due already;
+    /// [`poll_timeout`](Self::poll_timeout) then answers zero. So a handler that schedules zero delays for ever starves
+    /// no other timer. One that schedules into the past may. A poll from inside a handler does nothing. A handler must
+    /// not put another timer in the place of this one: memory stays safe, but what the two timers do from then on is
+    /// not specified.
     ///
     /// ```
     /// use std::time::Duration;

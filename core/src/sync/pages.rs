@@ -105,9 +105,9 @@ pub unsafe fn give_back(place: NonNull<u8>, bytes: usize) -> bool {
 
 /// Advises the system to lay memory of the caller's in huge pages, if it is large and if the system takes advice.
 ///
-/// Meant for what grows by being copied and is never given back in part: who touches a huge page first waits until all
-/// of it is zeroed, and a part that is given back stays with the process until the whole page is. What lies beside the
-/// piece in its first and last page is advised as well, which has no visible effect.
+/// Meant for memory that grows by being copied and is never given back in part. The first touch of a huge page waits
+/// until all of it is zeroed, and a part that is given back stays with the process until the whole page is. What lies
+/// beside the piece in its first and last page is advised as well, which has no visible effect.
 pub(crate) fn prefer_huge(place: *const u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= HUGE {

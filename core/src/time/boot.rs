@@ -11,10 +11,9 @@ use std::time::Duration;
 /// otherwise). Elsewhere it is the [`MonotonicClock`](super::MonotonicClock), which counts suspended time on
 /// Windows and not on macOS; [`counts_suspended_time`](Self::counts_suspended_time) tells.
 ///
-/// Operating systems do not count suspended time in a sleep. A worker of an engine with this clock therefore sleeps
-/// for a second at most while timers are pending, and so does a loop that asks an event loop's timer for its
-/// timeout: what came due meanwhile fires within a second of the machine's awakening. A timer does not wake a
-/// suspended machine.
+/// Operating systems do not count suspended time in a sleep. So a worker of an engine with this clock sleeps for a
+/// second at most while timers are pending, and so does a loop that asks an event loop's timer for its timeout. Timers
+/// that came due meanwhile fire within a second of the machine's awakening. A timer does not wake a suspended machine.
 ///
 /// ```
 /// use std::time::Duration;

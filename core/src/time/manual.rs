@@ -97,7 +97,7 @@ impl ManualClock {
     fn moved(&self, was: u64, now: u64) -> Time {
         if now != was {
             let hooks = Arc::clone(&self.hooks());
-            // The hook goes with the call: if nobody else keeps it, its captures are dropped in there.
+            // The hook goes with the call: if no engine keeps it, its captures are dropped in there.
             let run = |hook: Arc<dyn Fn() + Send + Sync>| contain::call(move || hook()).err();
             let panics = hooks.iter().filter_map(Weak::upgrade).filter_map(run);
             if let Some(message) = panics.reduce(|first, _| first) {

@@ -1,16 +1,16 @@
 //! A quicker reading of the monotonic clock for those who schedule: never behind it, ahead by two microseconds at most.
 //!
-//! Reading the machine's clock is the dearest step of a schedule. Where the processor's counter is known to be
-//! steady, a thread remembers one reading of both (its *anchor*) and for the next 4 us computes the time from the
-//! counter alone, with a rate that is rounded up; `anchor` says why that is never behind, however the clock is slewed.
+//! Reading the machine's clock is the dearest step of a schedule. Where the processor's counter is known to be steady,
+//! a thread remembers one reading of both, its *anchor*. For the next 4 us it computes the time from the counter alone,
+//! with a rate that is rounded up. `anchor` says why that is never behind, however the clock is slewed.
 //!
 //! Ahead is the safe side: a delay that is counted from a moment later than now gives a deadline that is later,
 //! never earlier. Threads that *fire* timers read the real clock.
 //!
-//! The counter is trusted on Linux on x86-64, if the kernel itself keeps its time by it (it has then found that
-//! all cores' counters agree and never stop), and only until a thread finds that a time computed from it was
-//! behind. Everywhere else every reading is one of the real clock: the counter of aarch64 would be as cheap, but has
-//! not been measured on a real processor.
+//! The counter is trusted on Linux on x86-64, if the kernel itself keeps its time by it: then it has found that all
+//! cores' counters agree and never stop. The trust ends when a thread finds that a time computed from the counter was
+//! behind. Everywhere else each reading is one of the real clock. The counter of aarch64 would be as cheap, but has not
+//! been measured on a real processor.
 
 mod anchor;
 

@@ -74,9 +74,8 @@ pub(crate) enum Kind {
 }
 
 impl When {
-    /// Returns the same, for a timer that may be late by as much as `slack`: its deadline moves up to the next of the
-    /// points that all timers of this slack share, so that those of one thread or loop fire in one go, with one
-    /// wake-up.
+    /// Returns the same, for a timer that may be late by as much as `slack`. Its deadline moves up to the next of the
+    /// points that all timers of this slack share. So those of one thread or loop fire in one go, with one wake-up.
     ///
     /// The points lie a power of two of nanoseconds apart, the largest that is not longer than `slack`; those of a
     /// longer slack are among those of a shorter one. The deadline that the timer is asked for, and from which its

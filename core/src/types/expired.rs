@@ -32,10 +32,10 @@ pub struct Expired<T> {
     /// which it was scheduled, or of an earlier one; see [`When`](crate::When).
     pub deadline: Time,
     /// How long after `deadline` the handler is called; if the timer was due at once, with the part of that tick that
-    /// was over when it was scheduled. An engine reads the clock once per turn and once every 64 timers of a turn, so
-    /// slow handlers of up to 63 other timers, and wakers of 256, may be missing from it; with
-    /// `Builder::on_slow_handler` it is read for each. In a loop it counts to the
-    /// `now` of the poll, so the other handlers of that poll are missing from it.
+    /// was over when it was scheduled. An engine reads the clock once per turn and once every 64 timers of a turn. So
+    /// slow handlers of up to 63 other timers, and wakers of 256, may be missing from it. With
+    /// `Builder::on_slow_handler` the clock is read for each. In a loop it counts to the `now` of the poll, so the
+    /// other handlers of that poll are missing from it.
     pub lateness: Duration,
     /// The shard it fired on, as [`Key::shard`] says.
     pub shard: usize,

@@ -22,11 +22,11 @@ const _: () = assert!(GENERATION_BITS + SHARD_BITS == u64::BITS);
 /// than one thread reaches.
 ///
 /// A key means something only to the timer that handed it out. Shown to another one, it does not compile if the
-/// payloads differ in type; otherwise it is stale there, because each timer counts its generations from a random
-/// number of its own (that two of them meet has a probability of 2^-46). Without the feature `std`, or on a system that
-/// is neither Unix nor Windows, this holds only among the timers of one process: another process, or a device that
-/// starts again, may begin with the same numbers. After a fork the copies of a timer are one timer still: their next
-/// keys are the same.
+/// payloads differ in type. Otherwise it is stale there, because each timer counts its generations from a random number
+/// of its own. Two of these meet with a probability of 2^-46. Without the feature `std`, or on a system that is neither
+/// Unix nor Windows, this holds only among the timers of one process. Another process, or a device that starts again,
+/// may begin with the same numbers. After a fork the copies of a timer are one timer still: their next keys are the
+/// same.
 ///
 /// Keys can be compared, ordered and hashed; the order means nothing. [`to_raw`](Self::to_raw) forgets the type,
 /// for logs, for maps of keys of several types, for a trip through foreign code.

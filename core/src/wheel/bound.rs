@@ -61,7 +61,7 @@ impl Round {
 }
 
 impl Wheel {
-    /// Returns whether a sweep goes on: the next turn takes a piece of it, whatever is due.
+    /// Returns whether a sweep goes on: the next turn takes a piece of it, even if nothing is due.
     #[inline]
     pub(super) fn is_sweeping(&self) -> bool {
         self.bound.round.is_some()

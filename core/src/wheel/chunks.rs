@@ -15,9 +15,9 @@ use crate::sync::piece::Piece;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-/// Entries of one chunk. There are few buckets and each holds much, so chunks are long: 31 beat 15
-/// by a fifth and 7 by a half in sweeps and cascades of a million timers; 63 gain a little more there but
-/// double what a small wheel touches. At most 63, because a pass speaks of them by the bits of a word.
+/// Entries of one chunk. There are few buckets and each holds much, so chunks are long. In sweeps and cascades of a
+/// million timers, 31 beat 15 by a fifth and 7 by a half. 63 gain a little more there, but double what a small wheel
+/// touches. At most 63, because a pass speaks of them by the bits of a word.
 pub(super) const CHUNK_ENTRIES: usize = 31;
 
 /// Chunks of one segment, the step by which a wheel's memory grows and shrinks: 64 KiB.

@@ -311,7 +311,7 @@ impl Log {
     }
 }
 
-/// What is done with the log's entries.
+/// The methods that work on the log's entries.
 impl Wheel {
     /// Begins a new block if the newest is full. When the young blocks are full the dead leave them. If most entries live,
     /// they are sealed, if that pays; else they are inserted, in the order in which they came. Without memory the log

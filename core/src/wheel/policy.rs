@@ -1,4 +1,4 @@
-//! What pays: to look for the dead before entries are inserted or sealed, and to seal.
+//! When it pays to look for the dead before entries are inserted or sealed, and to seal.
 
 /// How many looks for the dead are skipped after one that found hardly any: then looking costs an eighth.
 pub(super) const SKIPPED_LOOKS: u32 = 7;

@@ -5,10 +5,10 @@
 //! occupancy words is Linux's and tokio's). Ten rings cover all of `u64`, so there is no overflow list and no deadline
 //! is ever inserted in a wrong bucket; their widths stand in `row`.
 //!
-//! Entries that are due within 64 ticks when they are inserted are *recent*: they lie in a ring of their own, bucket
-//! by tick. The other entries of that tick were inserted earlier and come first. A burst takes longer than that to
-//! insert, so what is inserted for its tick shortly before is apart from it; and what is due before the earliest
-//! entry of a crowded bucket does not wait until that has cascaded.
+//! Entries that are due within 64 ticks when they are inserted are *recent*: they lie in a ring of their own, bucket by
+//! tick. The other entries of that tick were inserted earlier and come first. A burst takes longer than that to insert,
+//! so entries that are inserted for its tick shortly before are apart from it. And an entry that is due before the
+//! earliest one of a crowded bucket does not wait until that bucket has cascaded.
 //!
 //! What holds between any two calls:
 //! * `hand`: every entry with a deadline at or before it has been yielded, or is in `overdue` or the `backlog`.

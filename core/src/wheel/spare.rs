@@ -19,7 +19,7 @@ const FREE_CHUNKS: usize = 9 * SEGMENT_CHUNKS + FREE_BLOCKS * CHUNKS_PER_BLOCK;
 /// Pieces that one turn gives back: each is a call of the system.
 const PIECES: usize = 16;
 
-/// What becomes of memory that is spare: the wheel's, and that of its owner's nodes.
+/// Decides when spare memory goes back: the wheel's, and that of its owner's nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spare {
     /// There was none at the end of the last turn.
@@ -30,7 +30,7 @@ pub(super) enum Spare {
     GoesBack,
 }
 
-/// What the memory of an owner's nodes is.
+/// Says whether the memory of an owner's nodes is spare.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum NodeMemory {
     /// None of it is spare.

@@ -30,8 +30,8 @@ pub(super) const BACKLOG: usize = OVERDUE + 1;
 
 /// Returns the position of a bucket of the rings, and the bucket at a position.
 ///
-/// Entries move to lower rings, so the sweep goes through the row of buckets from its end and nothing slips past it;
-/// from the lowest ring, the recent and the overdue ones they may go to the backlog, which is last.
+/// Entries move to lower rings, so the sweep goes through the row of buckets from its end, and nothing slips past it.
+/// From the lowest ring, and from the recent and overdue entries, they may go to the backlog, which is last.
 #[inline]
 pub(super) const fn position_of(bucket: usize) -> usize {
     BUCKETS - bucket

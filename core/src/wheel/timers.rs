@@ -1,4 +1,4 @@
-//! What a wheel asks about the timers behind its entries.
+//! The questions that a wheel asks about the timers behind its entries.
 
 use super::Entry;
 

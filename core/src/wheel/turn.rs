@@ -184,8 +184,9 @@ impl Wheel {
     /// Takes up to `limit` due entries from the rings. Returns the earliest deadline that is left there, `None` if more may
     /// be due.
     ///
-    /// While there is a backlog it gets as many entries as what is due in time, a batch each by turns, and all if
-    /// nothing else is due: a burst and what comes after it slow each other down by half, and neither stops the other.
+    /// A backlog shares the limit with the entries that are due in time: a batch each, by turns. If nothing else is
+    /// due, the backlog gets all of it. So a burst and the timers after it slow each other down by half, and neither
+    /// stops the other.
     fn take_due(&mut self, now: u64, limit: usize) -> Option<u64> {
         let Self {
             rings, due, ahead, ..
@@ -232,7 +233,7 @@ impl Wheel {
         }
     }
 
-    /// Lets the next turn not be idle, whatever its tick is: there is something to do at its end.
+    /// Makes the next turn at any tick do its work: there is something to do at its end.
     #[inline]
     pub fn be_busy(&mut self) {
         self.idle_until = 0;
@@ -288,7 +289,7 @@ impl Wheel {
         due.chain(self.rings.earliest()).chain(in_log).min()
     }
 
-    /// Returns whether the next turn goes on with housekeeping, whatever is due.
+    /// Returns whether the next turn goes on with housekeeping, even if nothing is due.
     #[inline]
     pub(crate) fn has_housekeeping(&self) -> bool {
         self.is_sweeping() || self.is_giving_back()
@@ -335,9 +336,9 @@ impl Wheel {
 
 /// The methods that a shard needs and a local timer does not.
 impl Wheel {
-    /// Creates a wheel for an owner that must not call the allocator later: with room for the first hundred entries,
-    /// whatever their deadlines, because a drain finds timers that were accepted and can refuse none; and with the places
-    /// of half a million in the log. Ends the process if the first is refused.
+    /// Creates a wheel for an owner that must not call the allocator later. It has room for the first hundred entries
+    /// of any deadlines, because a drain finds timers that were accepted and can refuse none; the process ends if that
+    /// room is refused. The log has places for half a million entries.
     pub fn with_reserve(rate: &TickRate) -> Self {
         let mut wheel = Self::new(rate);
         wheel.log.reserve_places();
@@ -347,8 +348,8 @@ impl Wheel {
         wheel
     }
 
-    /// Returns whether a turn has something to do at once, whatever the time is: the rest of one that was cut short,
-    /// what waits for the next one, housekeeping.
+    /// Returns whether a turn has something to do at any time: the rest of one that was cut short, entries that wait
+    /// for the next one, housekeeping.
     #[inline]
     pub fn goes_on(&self) -> bool {
         let waiting = self.due_next < self.due.len() || !self.rings.deferred.is_empty();
@@ -520,7 +521,7 @@ mod tests {
         }
     }
 
-    /// What it must not overtake has left the log for the wheel when room was made.
+    /// The entry that it must not overtake has left the log for the wheel when room was made.
     #[test]
     fn an_accepted_entry_follows_an_older_one_out_of_the_log() {
         let entry = |deadline, index| Entry {

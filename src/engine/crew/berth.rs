@@ -1,8 +1,8 @@
-//! What is done at a shard's berth: it is turned there, and taken out once.
+//! A shard's berth: there a thread turns the shard, and takes it out once.
 //!
-//! Whoever holds a berth's lock turns its shard: the worker, a `DrivenShard`, or a caller by hand. A worker lets go
-//! while it sleeps. The thread that ends the shard takes it out, and ends it without the lock. So a thread that stops in
-//! a turn keeps its own shard and no other.
+//! The thread that holds a berth's lock turns its shard: the worker, a `DrivenShard`'s, or a caller by hand. A worker
+//! lets go while it sleeps. The thread that ends the shard takes it out, and ends it without the lock. So a thread that
+//! stops in a turn keeps its own shard and no other.
 
 use super::wake::TurnWaker;
 use crate::contain;

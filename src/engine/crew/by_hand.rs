@@ -16,11 +16,11 @@ impl<T: Send + 'static> Timer<T> {
     /// ([`MissedTicks::Burst`](crate::MissedTicks::Burst)). Shards take their turns one after the other: what a handler
     /// schedules for now on a later one fires in the same call.
     ///
-    /// Several threads may call it at once. A shard that another thread is turning is passed over, not waited for: that
-    /// thread fires what was due there when its turn began, and these timers are not in the answer of this call, which
-    /// may return before their handlers do. What came due there since waits for the next turn. So a thread that stops in
-    /// a turn, or whose handler blocks, keeps one shard from the other turners. Handlers run in this call: it is not to be
-    /// made with a lock in hand that one of them takes.
+    /// Several threads may call it at once. It passes over a shard that another thread is turning. That thread fires
+    /// what was due there when its turn began. These timers are not in the answer of this call, which may return before
+    /// their handlers do. Timers that came due there since wait for the next turn. So a thread that stops in a turn, or
+    /// whose handler blocks, keeps one shard from the other turners. Handlers run in this call: it is not to be made
+    /// with a lock in hand that one of them takes.
     ///
     /// ```
     /// use std::time::Duration;

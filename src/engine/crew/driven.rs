@@ -19,7 +19,7 @@ use std::time::Duration;
 /// [`turn`](Self::turn) again when the time that it returned is over, or when its waker was called. The companion crate
 /// `tickwheel-util` has such tasks for tokio and smol.
 ///
-/// Handlers and wakers run inside of `turn`. Nothing is lost while nobody turns: timers are late, as the runtime's own
+/// Handlers and wakers run inside of `turn`. Nothing is lost while no task turns: timers are late, as the runtime's own
 /// are; and [`wait_idle`](Timer::wait_idle) waits for its turns. A drop hands the shard to a worker, and so does a
 /// [`shutdown`](Timer::shutdown) that fires timers. It does not keep the engine alive.
 ///

@@ -1,10 +1,10 @@
-//! What turns an engine's shards, and ends them: on workers, in tasks and by hand.
+//! The crew turns an engine's shards, and ends them: on workers, in tasks and by hand.
 //!
 //! | room | what is inside |
 //! |---|---|
 //! | `status` | where the engine stands, in one word |
-//! | `standing` | what is known of a shard without its lock: who turns it, what it has answered, whether it has ended |
-//! | `berth` | where a shard lies: whoever holds its lock turns it |
+//! | `standing` | the state of a shard beside its lock: a task drives it, calls it has answered, whether it has ended |
+//! | `berth` | where a shard lies: the thread that holds its lock turns it |
 //! | `wake` | how the thread or task that turns a shard is woken |
 //! | `lifecycle` | start and end |
 //! | `shard_worker` | what drives one shard, on whichever thread, and what it calls: handlers, executors, wakers |

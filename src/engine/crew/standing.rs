@@ -1,4 +1,4 @@
-//! What is known of a shard without holding its berth's lock: who turns it, which calls of `wait_idle` it has answered,
+//! The state of a shard beside its berth's lock: whether a task drives it, which calls of `wait_idle` it has answered,
 //! and whether it has ended.
 //!
 //! A worker keeps this longer than the engine: its last step tells that it keeps nothing else.
@@ -15,7 +15,7 @@ pub(crate) struct Standing {
     driven: AtomicBool,
     /// How many calls of `wait_idle` the shard has answered. Written by the thread that turns it.
     answered: AtomicU64,
-    /// How far the shard is in its end. Whoever changes anything that a thread waits for has this lock meanwhile.
+    /// How far the shard is in its end. A thread has this lock while it changes anything that another one waits for.
     end: Mutex<End>,
     changed: Condvar,
 }

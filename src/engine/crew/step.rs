@@ -13,7 +13,7 @@ const SPINS_PER_CLOCK_READ: u32 = 16;
 /// The longest sleep while the engine drains: the last timer may be cancelled behind the worker's back.
 const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 
-/// What comes after a step.
+/// The result of a step.
 pub(super) enum Next {
     /// Another step, at once.
     Turn,

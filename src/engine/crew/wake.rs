@@ -69,8 +69,8 @@ impl TurnWaker {
 
 /// The waker of the task that turns a driven shard.
 ///
-/// Nobody waits here, and no wake relies on another thread's, which may have stopped before its call: each clones the
-/// waker and calls its own clone. The lock is only ever tried.
+/// No thread waits here, and no wake relies on another thread's, which may have stopped before its call: each clones
+/// the waker and calls its own clone. The lock is only ever tried.
 #[derive(Default)]
 pub(crate) struct TaskWaker {
     waker: RwLock<Option<Waker>>,

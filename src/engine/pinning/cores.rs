@@ -1,8 +1,8 @@
 //! The limits of the process: cores by its affinity mask, processor time by its control group.
 //!
-//! Linux keeps masks per thread, and a thread begins with that of the one that starts it. So the cores of the process are
-//! those that its main thread and the thread that builds had when an engine was built, this one or an earlier one: each of
-//! these threads may pin itself afterwards, and a handler that builds an engine runs on one core.
+//! Linux keeps masks per thread, and a thread begins with that of the one that starts it. So the cores of the process
+//! are those of its main thread and of each thread that has built an engine, as they were then. Later each of these
+//! threads may pin itself, and a handler that builds an engine runs on one core.
 //!
 //! The quota is that of the nearest limit on the way up the control groups, both versions.
 

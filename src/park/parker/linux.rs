@@ -1,9 +1,9 @@
 //! The sleep on Linux: a futex on the token, and a timer slack of 1 ns.
 //!
 //! One system call per sleep, and one per wake that meets it; none for a wake that meets no sleep, which the next sleep
-//! takes. Who wakes relies on nobody else's call: another thread that has written the token may stop before it. The kernel
-//! lets sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and
-//! threads that its handlers start inherit that.
+//! takes. A waker relies on no other thread's call: one that has written the token may stop before it. The kernel lets
+//! sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and threads
+//! that its handlers start inherit that.
 
 use super::end::{LONGEST, ParkEnd};
 use crate::sync::atomic::{AtomicU32, Ordering};

@@ -11,9 +11,9 @@
 //!   reading *before* the clock's, and the rate is measured from the reading *after* the first anchor's clock to the
 //!   one *before* the second's.
 //! * *The clock stands while a machine sleeps, and the counter may go on.* A rate that was measured over such a sleep
-//!   is too small. So a thread measures over a second at most, and twice in a row; only two rates that differ by no more
-//!   than slewing explains become the process's rate, and the larger one does. A sleep within a measurement makes the
-//!   two differ, whoever sleeps. What is measured over a longer time begins anew.
+//!   is too small. So a thread measures over a second at most, and twice in a row; only two rates that differ by no
+//!   more than slewing explains become the process's rate, and the larger one does. A sleep within a measurement, the
+//!   thread's or the machine's, makes the two differ. What is measured over a longer time begins anew.
 //! * *The processor reads its counter early*, because nothing orders it behind the instructions before it: by the
 //!   length of its window of instructions, a few hundred of them with a few misses of the cache ([`SLACK_NS`]).
 

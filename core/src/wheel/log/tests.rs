@@ -72,7 +72,7 @@ impl Timers {
         (inserted, removed)
     }
 
-    /// What comes out of the rings, in order.
+    /// Returns the entries that come out of the rings, in order.
     fn came(&mut self) -> Vec<u32> {
         let mut due = Vec::new();
         while self.wheel.rings.advance(u64::MAX, 1000, &mut due).is_none() {}

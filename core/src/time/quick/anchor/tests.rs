@@ -24,7 +24,7 @@ struct World {
     ahead: u64,
 }
 
-/// What happens between two readings.
+/// Something that happens between two readings.
 type Event = fn(&World, u64);
 
 /// The thread is preempted.
@@ -162,7 +162,7 @@ fn never_behind_wherever_a_preemption_falls() {
     }
 }
 
-/// What a counter shows, from what it was at some moment and what it ought to be.
+/// Computes the value that a counter shows, from its value at some moment and the right one.
 type Shown = fn(u64, u64) -> u64;
 
 /// A machine whose counter goes another way from some moment on.
