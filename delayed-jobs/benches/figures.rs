@@ -138,7 +138,7 @@ async fn priorities(program: &Path) -> Result<(), Failure> {
                 made.map(drop).map_err(Failure::from)
             });
             accepted(due, UNDER_WAY).await?;
-            while store.overview().await?.unread < jobs {
+            while store.overview().await?.waiting < jobs {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             let mut consumer = Consumer::connect(settings, HOLD).await?;

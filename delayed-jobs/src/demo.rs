@@ -313,7 +313,7 @@ async fn live(client: Arc<Client>, books: Arc<Mutex<Books>>, mut random: Rng) {
     match changed {
         Ok(found) if fate < CANCELLED => {
             let job = books.job(&id);
-            (job.cancelled, job.held) = (true, found.held);
+            (job.cancelled, job.held) = (true, found.running);
         }
         Ok(_) => books.job(&id).not_before_ms = due_ms,
         Err(error) => {

@@ -189,15 +189,15 @@ fn changed(id: &str, found: Found, to: JobState, what: &str) -> Answer {
     let Found {
         state,
         due_ms,
-        held,
+        running,
     } = found;
     if state != to {
         let reason = format!("too late to {what}: the job is {state}");
         return Err(Refusal::new(StatusCode::CONFLICT, "conflict", reason));
     }
     let mut answer = json!({ "id": id, "state": state, "due_ms": due_ms });
-    if held {
-        answer["held"] = json!(true);
+    if running {
+        answer["running"] = json!(true);
     }
     Ok(Json(answer))
 }

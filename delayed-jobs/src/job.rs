@@ -340,14 +340,16 @@ impl NewJob {
     }
 }
 
-/// How far a job has come.
+/// How far a job has come: in one of these states at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Waits for its time, or for that of its next attempt.
     Pending,
-    /// Was handed to the consumers, which have not acknowledged it yet.
-    Fired,
+    /// Has fired, and no consumer has taken it yet.
+    Waiting,
+    /// A consumer holds it.
+    Running,
     /// Acknowledged by a consumer.
     Done,
     /// Will not fire.
@@ -450,9 +452,9 @@ pub struct Found {
     pub state: State,
     /// When it is or was due, in milliseconds since 1970.
     pub due_ms: u64,
-    /// A consumer held it when it was cancelled, and hears of that when it asks to hold it for longer.
+    /// It was running when it was cancelled, and its consumer hears of that when it asks to hold it for longer.
     #[serde(default)]
-    pub held: bool,
+    pub running: bool,
 }
 
 #[cfg(test)]

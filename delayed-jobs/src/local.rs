@@ -321,7 +321,7 @@ impl NodeProcess {
             ("max-dead", count(settings.max_dead)),
             ("patience", ms(settings.patience)),
             ("max-pending", count(settings.max_pending)),
-            ("max-unread", count(settings.max_unread)),
+            ("max-waiting", count(settings.max_waiting)),
             ("tokens", file(&settings.tokens)),
         ];
         let options = options.into_iter();

@@ -216,28 +216,22 @@ fn of_namespace(now: &Overview) -> Registry {
         1000.0,
     );
     gauge(
-        "unread",
-        "Fired jobs that no consumer has taken",
-        now.unread,
+        "waiting",
+        "Jobs that have fired and that no consumer has taken",
+        now.waiting,
         1.0,
     );
     gauge(
-        "unread_age_seconds",
+        "waiting_age_seconds",
         "Since the first of them fired",
-        now.unread_ms,
+        now.waiting_ms,
         1000.0,
     );
+    gauge("running", "Jobs that consumers hold", now.running, 1.0);
     gauge(
-        "unacknowledged",
-        "Fired jobs that have not ended",
-        now.unacknowledged,
-        1.0,
-    );
-    let age = now.unacknowledged_ms;
-    gauge(
-        "unacknowledged_age_seconds",
-        "Since the first unread one fired, or the one whose hold ends first",
-        age,
+        "running_age_seconds",
+        "Since the one of them whose hold ends first was taken",
+        now.running_ms,
         1000.0,
     );
     gauge("dead", "Jobs whose attempts are used up", now.dead, 1.0);
@@ -274,20 +268,18 @@ fn of_namespace(now: &Overview) -> Registry {
         one.pending as f64
     });
     of_queues(
-        "queue_unread",
-        "Fired jobs that no consumer has taken",
-        |one| one.unread as f64,
+        "queue_waiting",
+        "Jobs that have fired and that no consumer has taken",
+        |one| one.waiting as f64,
     );
     of_queues(
-        "queue_unread_age_seconds",
+        "queue_waiting_age_seconds",
         "Since the first of them fired",
-        |one| one.unread_ms as f64 / 1000.0,
+        |one| one.waiting_ms as f64 / 1000.0,
     );
-    of_queues(
-        "queue_unacknowledged",
-        "Fired jobs that have not ended",
-        |one| one.unacknowledged as f64,
-    );
+    of_queues("queue_running", "Jobs that consumers hold", |one| {
+        one.running as f64
+    });
     of_queues("queue_paused", "1 if the queue hands nothing out", |one| {
         f64::from(one.paused)
     });

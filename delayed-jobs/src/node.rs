@@ -51,7 +51,7 @@ impl Node {
         // Whoever waits for an answer for longer than a lease has lost it.
         settings.patience = settings.patience.min(settings.lease / 2);
         let (tick, tokens) = (settings.tick, Tokens::new(settings.tokens.clone()));
-        let limited = settings.max_pending.or(settings.max_unread);
+        let limited = settings.max_pending.or(settings.max_waiting);
         let store = Store::open(settings).await?;
         store.grow(store.settings().partitions).await?;
         if store.durability().await.is_ok_and(|log| log == "none") {

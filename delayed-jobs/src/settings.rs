@@ -72,9 +72,9 @@ pub struct Settings {
     /// Refuses new jobs (429) while so many are pending, counted about once a second
     #[arg(long, value_name = "N")]
     pub max_pending: Option<u64>,
-    /// Refuses new jobs (429) while so many have fired that no consumer has taken
+    /// Refuses new jobs (429) while so many wait for a consumer, counted alike
     #[arg(long, value_name = "N")]
-    pub max_unread: Option<u64>,
+    pub max_waiting: Option<u64>,
     /// A file with a line `read TOKEN` or `write TOKEN` for each bearer token that is accepted over HTTP
     #[arg(long, value_name = "FILE")]
     pub tokens: Option<PathBuf>,

@@ -253,17 +253,17 @@ pub(super) struct CancelRequest {
 
 /// Cancels jobs by their ids, or those of a queue that wait for a consumer.
 pub(super) async fn cancel(State(shared): Shares, Body(request): Body<CancelRequest>) -> Answer {
-    let (cancelled, held) = match (&request.ids, &request.queue) {
+    let (cancelled, running) = match (&request.ids, &request.queue) {
         (Some(ids), None) if ids.len() <= MOST => {
             let found = shared.store.cancel_many(ids).await?;
             let found = found.iter().zip(ids);
             let cancelled = found.filter_map(|(one, id)| Some((one.as_ref()?, id)));
             let cancelled = cancelled.filter(|(one, _)| one.state == JobState::Cancelled);
-            let held: Vec<&JobId> = cancelled
+            let running: Vec<&JobId> = cancelled
                 .clone()
-                .filter_map(|(one, id)| one.held.then_some(id))
+                .filter_map(|(one, id)| one.running.then_some(id))
                 .collect();
-            (cancelled.count() as u64, held)
+            (cancelled.count() as u64, running)
         }
         (None, Some(queue)) => (shared.store.empty(queue).await?, Vec::new()),
         _ => {
@@ -272,7 +272,7 @@ pub(super) async fn cancel(State(shared): Shares, Body(request): Body<CancelRequ
         }
     };
     shared.metrics.cancelled.inc_by(cancelled);
-    Ok(Json(json!({ "cancelled": cancelled, "held": held })))
+    Ok(Json(json!({ "cancelled": cancelled, "running": running })))
 }
 
 pub(super) async fn requeue(State(shared): Shares, Body(dead): Body<DeadRequest>) -> Answer {

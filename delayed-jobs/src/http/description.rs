@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::job::State;
+use crate::store::Listed;
 
 /// Where the types are.
 const SOURCES: [&str; 9] = [
@@ -165,6 +168,78 @@ fn described(root: &Value, place: &str) -> Fields {
         (name.clone(), (kind_of(root, of), is_always))
     };
     properties.iter().map(one).collect()
+}
+
+/// What users read: the words for states of a job are the same everywhere.
+const PAGES: [(&str, &str); 11] = [
+    ("README.md", include_str!("../../README.md")),
+    (
+        "DISTRIBUTED.md",
+        include_str!("../../../docs/DISTRIBUTED.md"),
+    ),
+    (
+        "MY-JOB-DOES-NOT-COME.md",
+        include_str!("../../MY-JOB-DOES-NOT-COME.md"),
+    ),
+    ("alerts.yml", include_str!("../../operations/alerts.yml")),
+    (
+        "dashboard.json",
+        include_str!("../../operations/dashboard.json"),
+    ),
+    ("openapi.json", include_str!("openapi.json")),
+    ("page.html", include_str!("page.html")),
+    ("metrics.rs", include_str!("../metrics.rs")),
+    ("settings.rs, its options", include_str!("../settings.rs")),
+    ("worker.py", include_str!("../../examples/worker.py")),
+    ("worker.sh", include_str!("../../examples/worker.sh")),
+];
+
+#[test]
+fn states_of_a_job_have_one_word_each_wherever_users_read() {
+    let states = [
+        State::Pending,
+        State::Waiting,
+        State::Running,
+        State::Done,
+        State::Cancelled,
+        State::Dead,
+    ];
+    let states = states.map(|state| state.to_string());
+    let root: Value = serde_json::from_str(include_str!("openapi.json")).unwrap();
+    let schema = &root["components"]["schemas"]["State"];
+    assert_eq!(schema["enum"], json!(states));
+    let readme = PAGES[0].1;
+    for state in &states {
+        assert!(State::parse(state).is_some());
+        let told = schema["description"].as_str().unwrap();
+        assert!(told.contains(&format!("`{state}`: ")), "{state}");
+        assert!(readme.contains(&format!("\n* `{state}`: ")), "{state}");
+    }
+    let lists = root["paths"]["/v1/jobs"]["get"]["parameters"].as_array();
+    let state = lists.unwrap().iter().find(|one| one["name"] == "state");
+    for listed in state.unwrap()["schema"]["enum"].as_array().unwrap() {
+        let is_state = states.iter().any(|state| listed == state);
+        assert!(is_state || listed == "retrying", "{listed}");
+        assert!(serde_json::from_value::<Listed>(listed.clone()).is_ok());
+    }
+    // Words of before, and others for the same.
+    for old in [
+        "unread",
+        "unacked",
+        "unacknowledged",
+        "state=fired",
+        "fired job",
+        "handed out, not",
+        "not handed out",
+    ] {
+        for (page, text) in PAGES {
+            let found = text.to_lowercase().find(old);
+            assert_eq!(
+                found, None,
+                "`{old}` in {page}: a state has one word, see `State`"
+            );
+        }
+    }
 }
 
 #[test]

@@ -117,10 +117,10 @@ pub(super) fn room(shared: &Shared, more: u64) -> Result<(), Refusal> {
         let reason = format!("{pending} jobs are pending, and at most {most} may be");
         return Err(too_many("too_many_pending", reason));
     }
-    if let Some(most) = settings.max_unread.filter(|&most| counted.unread >= most) {
-        let unread = counted.unread;
-        let reason = format!("{unread} fired jobs wait for a consumer; at most {most} may");
-        return Err(too_many("too_many_unread", reason));
+    if let Some(most) = settings.max_waiting.filter(|&most| counted.waiting >= most) {
+        let waiting = counted.waiting;
+        let reason = format!("{waiting} jobs wait for a consumer; at most {most} may");
+        return Err(too_many("too_many_waiting", reason));
     }
     Ok(())
 }

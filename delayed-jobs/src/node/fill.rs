@@ -15,7 +15,7 @@ pub(crate) type Fill = Mutex<Counted>;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counted {
     pub(crate) pending: u64,
-    pub(crate) unread: u64,
+    pub(crate) waiting: u64,
     /// Jobs that this node had accepted by then.
     pub(crate) accepted: u64,
 }
@@ -26,7 +26,9 @@ pub(super) fn has_room(shared: &Shared) -> bool {
     settings
         .max_pending
         .is_none_or(|most| counted.pending < most)
-        && settings.max_unread.is_none_or(|most| counted.unread < most)
+        && settings
+            .max_waiting
+            .is_none_or(|most| counted.waiting < most)
 }
 
 /// Counts again and again, for as long as the node runs.
@@ -37,7 +39,7 @@ pub(super) async fn watch(shared: Arc<Shared>) {
         if let Ok(now) = shared.store.overview().await {
             *lock(&shared.fill) = Counted {
                 pending: now.pending,
-                unread: now.unread,
+                waiting: now.waiting,
                 accepted,
             };
         }

@@ -7,7 +7,7 @@ for i = 2, #ARGV do
   local id = ARGV[i]
   local key, queue = base .. ':job:' .. id, queue_of(id)
   local job = redis.call('HMGET', key, 'state', 'due', 'once', 'payload', 'held')
-  local state, held = job[1] or job[2] and 'fired' or 'unknown', tonumber(job[5] or 0)
+  local state, held = job[1] or job[2] and 'waiting' or 'unknown', tonumber(job[5] or 0)
   if job[2] and not job[1] then
     local gone = redis.call('ZREM', key_of('due', queue), id)
     if gone == 1 then

@@ -11,10 +11,10 @@ local function add(name, value)
 end
 local state = redis.call('HGET', base .. ':job:' .. id, 'state')
 if not state then
-  state = redis.call('ZSCORE', key_of('due', queue), id) and 'pending' or 'fired'
-  add('state', state)
+  local held_until = redis.call('ZSCORE', key_of('held', queue), id)
+  add('state', held_until and 'running' or redis.call('ZSCORE', key_of('due', queue), id) and 'pending' or 'waiting')
+  add('held_until', held_until)
 end
-add('held', redis.call('ZSCORE', key_of('held', queue), id))
 add('died', redis.call('ZSCORE', key_of('dead', queue), id))
 add('payload', long_payload(id))
 return job

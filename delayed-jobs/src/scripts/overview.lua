@@ -2,11 +2,11 @@
 -- ARGV seconds ahead
 -- Returns {lease, ms left, ms that the oldest pending job is overdue, dead, {jobs due within each second ahead ...},
 --   {for each queue: {name, pending, ready, held by consumers, ms since the first ready one fired, ms since the held
---   one that is to be ended first fired} ...}}
+--   one that is to be ended first was taken} ...}}
 local now = math.floor(now_us() / 1000)
 local first = redis.call('ZRANGE', base .. ':heads', 0, 0, 'WITHSCORES')
 local lag = first[2] and math.max(0, now - tonumber(first[2])) or 0
-local function since(fired) return fired and math.max(0, now - tonumber(fired)) or 0 end
+local function since(moment) return moment and math.max(0, now - moment) or 0 end
 local queues, all_dead = {}, 0
 local function look(queue)
   local held = key_of('held', queue)
@@ -28,8 +28,8 @@ local function look(queue)
     return
   end
   local next = redis.call('ZRANGE', held, 0, 0)[1]
-  queues[#queues + 1] = { queue, pending, waiting, taken, age,
-    since(next and redis.call('HGET', base .. ':job:' .. next, 'fired')) }
+  local by = next and redis.call('HGET', base .. ':job:' .. next, 'by')
+  queues[#queues + 1] = { queue, pending, waiting, taken, age, since(by and tonumber(string.match(by, '^%d+'))) }
 end
 for _, queue in ipairs(redis.call('SMEMBERS', base .. ':queues')) do look(queue) end
 look('')

@@ -10,7 +10,7 @@ if once ~= '' and job[3] == once and job[1] ~= 'cancelled' then return { 'pendin
 local queue = queue_of(id)
 local is_back = redis.call('ZREM', ready_key(queue, priority_of(id)), id) == 1
 if not is_back and not redis.call('ZSCORE', key_of('due', queue), id) then
-  return { job[1] or 'fired', tonumber(job[2]) }
+  return { job[1] or 'running', tonumber(job[2]) }
 end
 local now = math.ceil(now_us() / 1000)
 due = due == '' and now + tonumber(delay) or tonumber(due)

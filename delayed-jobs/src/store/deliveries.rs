@@ -14,7 +14,7 @@ use crate::error::{Result, StoreError};
 use crate::job::{JobId, Priority, Queue, as_json, most_attempts};
 use crate::units::millis;
 
-/// A fired job in a consumer's hands.
+/// A job in a consumer's hands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Delivery {
     /// The job's name, by which a repeated delivery is told.

@@ -254,11 +254,11 @@ impl Store {
             let of_one: Vec<&str> = places.iter().map(|at| ids[*at].as_str()).collect();
             let cancelled = self.run(script!("cancel"), partition, (retention, of_one));
             let answers: Vec<(String, u64, bool)> = cancelled.await?;
-            for (at, (state, due_ms, held)) in places.into_iter().zip(answers) {
+            for (at, (state, due_ms, running)) in places.into_iter().zip(answers) {
                 found[at] = State::parse(&state).map(|state| Found {
                     state,
                     due_ms,
-                    held,
+                    running,
                 });
             }
         }
@@ -340,7 +340,7 @@ impl Store {
             consumer: by
                 .map(|(_, name)| name.to_owned())
                 .filter(|name| !name.is_empty()),
-            held_until_ms: number("held"),
+            held_until_ms: number("held_until"),
             expires_ms: number("expires"),
             died_ms: number("died"),
             attempts: u32::try_from(attempts).unwrap_or(0),
@@ -371,7 +371,7 @@ fn found(id: &JobId, (state, due_ms): (String, u64)) -> Result<Found> {
     Ok(Found {
         state,
         due_ms,
-        held: false,
+        running: false,
     })
 }
 

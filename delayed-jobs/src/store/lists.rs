@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use crate::error::{Result, StoreError};
-use crate::job::{Job, JobId, Priority, Queue};
+use crate::job::{Job, JobId, Queue};
 use crate::units::millis;
 
 /// Ids that one script is given.
@@ -21,10 +21,10 @@ pub enum Listed {
     /// Those that wait for their time, the next first.
     #[default]
     Pending,
-    /// Those that have failed and whose next attempt has not begun, the next first.
+    /// The pending ones that have failed, the next first.
     Retrying,
-    /// Those that have fired, partition by partition: first those that wait for a consumer, then those that are held.
-    Fired,
+    /// Those that wait for a consumer, the first one that has fired first.
+    Waiting,
     /// Those that consumers hold, in the order in which their holds end.
     Running,
     /// Those whose attempts are used up, the last first.
@@ -32,14 +32,14 @@ pub enum Listed {
 }
 
 impl Listed {
-    /// As the scripts name the sets, if they have one.
-    fn kind(self) -> Option<&'static str> {
+    /// As the scripts name the sets.
+    fn kind(self) -> &'static str {
         match self {
-            Self::Pending => Some("due"),
-            Self::Retrying => Some("retry"),
-            Self::Fired => None,
-            Self::Running => Some("held"),
-            Self::Dead => Some("dead"),
+            Self::Pending => "due",
+            Self::Retrying => "retry",
+            Self::Waiting => "ready",
+            Self::Running => "held",
+            Self::Dead => "dead",
         }
     }
 }
@@ -49,8 +49,8 @@ impl Listed {
 pub struct Search {
     /// The list they are in.
     pub state: Listed,
-    /// At this moment or later, in milliseconds since 1970: when they are due, when holds end, when they died. It does not
-    /// count for a list of fired jobs.
+    /// At this moment or later, in milliseconds since 1970: when they are due, have fired, or died, or when
+    /// their holds end.
     pub after_ms: u64,
     /// Before this moment.
     pub before_ms: u64,
@@ -92,15 +92,6 @@ pub struct Page {
 /// Members of a list, and where it goes on.
 type Members = (Vec<String>, Option<String>);
 
-/// What is listed partition by partition.
-#[derive(Clone, Copy)]
-pub(super) enum Unordered<'a> {
-    /// The names of schedules.
-    Schedules,
-    /// Fired jobs, of one queue or of all.
-    Fired(Option<&'a Queue>),
-}
-
 /// A range of a partition's jobs that have moments.
 struct Range<'a> {
     kind: &'a str,
@@ -125,20 +116,14 @@ impl Store {
 
     /// Lists jobs, at most `limit`, from where another page ended. A page may hold fewer jobs though there are more. The
     /// end of a page counts the jobs of its last moment: if some of them leave the list before the next page is asked for,
-    /// as many others are passed over. In a list of fired jobs it counts those of a partition.
+    /// as many others are passed over.
     ///
     /// # Errors
     ///
     /// [`StoreError::Unfit`] if `from` is not the end of a page, [`StoreError::Away`].
     pub async fn search(&self, search: &Search, from: Option<&str>, limit: usize) -> Result<Page> {
         self.refresh().await?;
-        let (ids, next) = match search.state.kind() {
-            Some(kind) => self.by_moment(kind, search, from, limit).await?,
-            None => {
-                let fired = Unordered::Fired(search.queue.as_ref());
-                self.by_partition(fired, from, limit).await?
-            }
-        };
+        let (ids, next) = self.by_moment(search, from, limit).await?;
         let ids = ids.iter().filter_map(|id| id.parse().ok());
         let found = join_all(ids.map(async |id: JobId| self.get(&id).await)).await;
         // A job that is unknown has ended while the list was read.
@@ -174,88 +159,28 @@ impl Store {
         id.ok_or_else(|| StoreError::Unknown(format!("of the key `{key}`")))
     }
 
-    /// Returns members partition by partition.
-    pub(super) async fn by_partition(
-        &self,
-        list: Unordered<'_>,
-        from: Option<&str>,
-        limit: usize,
-    ) -> Result<Members> {
+    /// Returns names of schedules, partition by partition.
+    pub(super) async fn schedule_names(&self, from: Option<&str>, limit: usize) -> Result<Members> {
         let (mut partition, _, mut skip) = place(from, 0)?;
-        let mut ids = Vec::new();
-        while partition < self.partitions() && ids.len() < limit {
-            let (first, most) = (index(skip), index(limit - ids.len()));
+        let mut names = Vec::new();
+        while partition < self.partitions() && names.len() < limit {
+            let (first, most) = (index(skip), index(limit - names.len()));
             let last = first.saturating_add(most - 1);
-            let base = self.base(partition);
-            let found = match list {
-                Unordered::Schedules => {
-                    let range = Cmd::zrange(format!("{base}:schedules"), first, last);
-                    self.ask(&range).await?
-                }
-                Unordered::Fired(queue) => self.fired(&base, queue, first, last).await?,
-            };
+            let key = format!("{}:schedules", self.base(partition));
+            let found: Vec<String> = self.ask(&Cmd::zrange(key, first, last)).await?;
             skip += found.len();
             if found.is_empty() {
                 (partition, skip) = (partition + 1, 0);
             }
-            ids.extend(found);
+            names.extend(found);
         }
         let next = partition < self.partitions();
-        Ok((ids, next.then(|| format!("{partition}.0.{skip}"))))
-    }
-
-    /// Returns fired jobs of a partition, queue by queue: those that wait for a consumer, then those that are held.
-    async fn fired(
-        &self,
-        base: &str,
-        queue: Option<&Queue>,
-        mut first: isize,
-        mut last: isize,
-    ) -> Result<Vec<String>> {
-        let mut queues: Vec<String> = match queue {
-            Some(queue) => vec![queue.suffix().to_owned()],
-            None => self.ask(&Cmd::smembers(format!("{base}:queues"))).await?,
-        };
-        if queue.is_none() {
-            queues.push(String::new());
-            queues.sort_unstable();
-        }
-        for queue in queues {
-            let suffix = match queue.is_empty() {
-                true => queue,
-                false => format!(":{queue}"),
-            };
-            let held = format!("{base}:held{suffix}");
-            let urgent = (1..=Priority::HIGHEST.get()).rev();
-            let urgent = urgent.map(|priority| format!("{base}:ready{priority}{suffix}"));
-            let mut lists: Vec<String> = urgent.collect();
-            // Most queues have no priorities.
-            if self.ask::<u64>(&Cmd::exists(&lists)).await? == 0 {
-                lists.clear();
-            }
-            lists.push(format!("{base}:ready{suffix}"));
-            for ready in lists {
-                let found: Vec<String> = self.ask(&Cmd::zrange(&ready, first, last)).await?;
-                if !found.is_empty() {
-                    return Ok(found);
-                }
-                let waiting: isize = self.ask(&Cmd::zcard(ready)).await?;
-                (first, last) = ((first - waiting).max(0), (last - waiting).max(0));
-            }
-            let found: Vec<String> = self.ask(&Cmd::zrange(&held, first, last)).await?;
-            if !found.is_empty() {
-                return Ok(found);
-            }
-            let taken: isize = self.ask(&Cmd::zcard(held)).await?;
-            (first, last) = ((first - taken).max(0), (last - taken).max(0));
-        }
-        Ok(Vec::new())
+        Ok((names, next.then(|| format!("{partition}.0.{skip}"))))
     }
 
     /// Returns jobs in the order of their moments, partition by partition where several have one.
     async fn by_moment(
         &self,
-        kind: &str,
         search: &Search,
         from: Option<&str>,
         limit: usize,
@@ -275,13 +200,19 @@ impl Store {
             // The page before has ended amid the jobs of its last moment.
             let is_passed = from.is_some() && partition < begin;
             let excluded = is_passed || from.is_none() && backwards;
-            let edge = format!("{}{moment}", if excluded { "(" } else { "" });
             let (first, last) = match backwards {
-                true => (search.after_ms.to_string(), edge),
-                false => (edge, format!("({}", search.before_ms)),
+                true => {
+                    let edge = format!("{}{moment}", if excluded { "(" } else { "" });
+                    (search.after_ms.to_string(), edge)
+                }
+                // A moment of firing has parts.
+                false => {
+                    let edge = moment.saturating_add(u64::from(excluded));
+                    (edge.to_string(), format!("({}", search.before_ms))
+                }
             };
             let range = Range {
-                kind,
+                kind: search.state.kind(),
                 queue: search.queue.as_ref(),
                 first,
                 last,

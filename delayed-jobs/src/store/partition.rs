@@ -132,7 +132,7 @@ pub struct Past {
     pub fired: u64,
     /// Failed attempts that they were told of, over HTTP or by receivers of webhooks.
     pub failed: u64,
-    /// The most that one of the fired jobs was late, in milliseconds.
+    /// The most that one of them was late, in milliseconds.
     pub late_ms: u64,
 }
 
@@ -150,15 +150,14 @@ impl Past {
 pub struct Overview {
     /// Jobs that wait for their time.
     pub pending: u64,
-    /// Jobs that have fired and have not ended: those that no consumer has taken, and those that consumers hold.
-    pub unacknowledged: u64,
     /// Jobs that have fired and that no consumer has taken yet.
-    pub unread: u64,
+    pub waiting: u64,
     /// How long the first of them has waited, in milliseconds.
-    pub unread_ms: u64,
-    /// How long ago one of them has fired, in milliseconds: the first unread one, or of those that consumers hold the one
-    /// whose hold ends first, whichever is older.
-    pub unacknowledged_ms: u64,
+    pub waiting_ms: u64,
+    /// Jobs that consumers hold.
+    pub running: u64,
+    /// How long ago one of them was taken, in milliseconds: in each partition, of each queue, the one whose hold ends first.
+    pub running_ms: u64,
     /// Jobs whose attempts are used up.
     pub dead: u64,
     /// How long the oldest overdue job has been due, in milliseconds.
@@ -172,7 +171,7 @@ pub struct Overview {
     /// The last ten minutes in parts of 10 s, the one under way being last.
     #[serde(default)]
     pub past: Vec<Past>,
-    /// The queues that have jobs which are pending or fired, are paused, or have limits; the default one always.
+    /// The queues that have jobs which are pending, waiting or running, are paused, or have limits; the default one always.
     pub queues: Vec<QueueView>,
     /// The nodes that are alive.
     pub nodes: Vec<NodeView>,
@@ -188,14 +187,13 @@ pub struct QueueView {
     /// Jobs that wait for their time.
     pub pending: u64,
     /// Jobs that have fired and that no consumer has taken yet.
-    pub unread: u64,
+    pub waiting: u64,
     /// How long the first of them has waited, in milliseconds.
-    pub unread_ms: u64,
-    /// Jobs that have fired and have not ended: those that no consumer has taken, and those that consumers hold.
-    pub unacknowledged: u64,
-    /// How long ago one of them has fired, in milliseconds: the first unread one, or of those that consumers hold the one
-    /// whose hold ends first, whichever is older.
-    pub unacknowledged_ms: u64,
+    pub waiting_ms: u64,
+    /// Jobs that consumers hold.
+    pub running: u64,
+    /// How long ago one of them was taken, in milliseconds; see [`Overview::running_ms`].
+    pub running_ms: u64,
     /// Whether it hands nothing out.
     pub paused: bool,
     /// What it hands out at most.
@@ -208,22 +206,22 @@ impl QueueView {
         Self {
             queue,
             pending: 0,
-            unread: 0,
-            unread_ms: 0,
-            unacknowledged: 0,
-            unacknowledged_ms: 0,
+            waiting: 0,
+            waiting_ms: 0,
+            running: 0,
+            running_ms: 0,
             paused: false,
             limits: Limits::default(),
         }
     }
 
     /// Adds what another partition has of the queue.
-    fn add(&mut self, (pending, unread, held, unread_ms, held_ms): Counts) {
+    fn add(&mut self, (pending, waiting, running, waiting_ms, running_ms): Counts) {
         self.pending += pending;
-        self.unread += unread;
-        self.unread_ms = self.unread_ms.max(unread_ms);
-        self.unacknowledged += unread + held;
-        self.unacknowledged_ms = self.unacknowledged_ms.max(unread_ms).max(held_ms);
+        self.waiting += waiting;
+        self.waiting_ms = self.waiting_ms.max(waiting_ms);
+        self.running += running;
+        self.running_ms = self.running_ms.max(running_ms);
     }
 }
 
@@ -234,7 +232,7 @@ fn queue(queues: &mut BTreeMap<Queue, QueueView>, name: Queue) -> &mut QueueView
         .or_insert_with(|| QueueView::new(name))
 }
 
-/// What a partition has of a queue: jobs that are pending, ready and held, and the ages of the oldest two.
+/// What a partition has of a queue: jobs that are pending, waiting and running, and the ages of the latter two.
 type Counts = (u64, u64, u64, u64, u64);
 
 /// A node as it describes itself.
@@ -265,14 +263,14 @@ pub struct PartitionView {
     pub lease_left_ms: u64,
     /// Jobs that wait for their time.
     pub pending: u64,
-    /// Jobs that have fired and have not ended; see [`Overview::unacknowledged`].
-    pub unacknowledged: u64,
     /// Jobs that have fired and that no consumer has taken yet.
-    pub unread: u64,
+    pub waiting: u64,
     /// How long the first of them has waited.
-    pub unread_ms: u64,
-    /// How long ago one of them has fired; see [`Overview::unacknowledged_ms`].
-    pub unacknowledged_ms: u64,
+    pub waiting_ms: u64,
+    /// Jobs that consumers hold.
+    pub running: u64,
+    /// How long ago one of them was taken; see [`Overview::running_ms`].
+    pub running_ms: u64,
     /// Jobs whose attempts are used up.
     pub dead: u64,
     /// How long the oldest overdue job has been due.
@@ -311,10 +309,10 @@ impl Store {
         let longest = |of: fn(&PartitionView) -> u64| partitions.iter().map(of).max().unwrap_or(0);
         Ok(Overview {
             pending: sum(|one| one.pending),
-            unacknowledged: sum(|one| one.unacknowledged),
-            unread: sum(|one| one.unread),
-            unread_ms: longest(|one| one.unread_ms),
-            unacknowledged_ms: longest(|one| one.unacknowledged_ms),
+            waiting: sum(|one| one.waiting),
+            waiting_ms: longest(|one| one.waiting_ms),
+            running: sum(|one| one.running),
+            running_ms: longest(|one| one.running_ms),
             dead: sum(|one| one.dead),
             lag_ms: longest(|one| one.lag_ms),
             lost_ms: self.lost_ms().await?,
@@ -339,8 +337,8 @@ impl Store {
         let (token, node) = lease.split_once('@').unwrap_or(("0", ""));
         let mut all = QueueView::new(Queue::default());
         let mut of_queues = Vec::with_capacity(queues.len());
-        for (name, pending, unread, held, unread_ms, held_ms) in queues {
-            let counts = (pending, unread, held, unread_ms, held_ms);
+        for (name, pending, waiting, running, waiting_ms, running_ms) in queues {
+            let counts = (pending, waiting, running, waiting_ms, running_ms);
             all.add(counts);
             of_queues.push((Queue::of_suffix(&name), counts));
         }
@@ -350,10 +348,10 @@ impl Store {
             token: token.parse().unwrap_or(0),
             lease_left_ms: u64::try_from(left).unwrap_or(0),
             pending: all.pending,
-            unacknowledged: all.unacknowledged,
-            unread: all.unread,
-            unread_ms: all.unread_ms,
-            unacknowledged_ms: all.unacknowledged_ms,
+            waiting: all.waiting,
+            waiting_ms: all.waiting_ms,
+            running: all.running,
+            running_ms: all.running_ms,
             dead,
             lag_ms,
         };

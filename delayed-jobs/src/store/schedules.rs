@@ -4,7 +4,6 @@ use redis::Cmd;
 use serde::{Deserialize, Serialize};
 
 use super::jobs::{check, restless};
-use super::lists::Unordered;
 use super::{AGREEMENTS, Place, Store};
 use crate::error::{Result, StoreError};
 use crate::job::{JobId, Priority, Queue, Retry, as_json, most_attempts};
@@ -230,7 +229,7 @@ impl Store {
         limit: usize,
     ) -> Result<(Vec<String>, Option<String>)> {
         self.refresh().await?;
-        self.by_partition(Unordered::Schedules, from, limit).await
+        self.schedule_names(from, limit).await
     }
 
     /// Plans moments of a partition's schedules again that were planned while the clock of Redis was ahead.

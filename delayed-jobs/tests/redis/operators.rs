@@ -231,7 +231,7 @@ async fn a_node_of_a_network_has_tokens_or_says_that_it_has_none() {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_refuse_new_jobs_with_429_until_there_is_room() {
     let limit = |settings: &mut Settings| {
-        (settings.max_pending, settings.max_unread) = (Some(5), Some(3));
+        (settings.max_pending, settings.max_waiting) = (Some(5), Some(3));
     };
     let (scene, node) = Scene::served_with(limit).await;
     let mut ids = Vec::new();
@@ -246,7 +246,7 @@ async fn limits_refuse_new_jobs_with_429_until_there_is_room() {
     until("three jobs that nobody takes are too many", async || {
         let (status, code) = node.creates().await;
         assert!(status == 429 || status == 201);
-        code == "too_many_unread"
+        code == "too_many_waiting"
     })
     .await;
     scene.collect(&ids[..4]).await;
@@ -265,7 +265,7 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
         node.post("/v1/jobs", json!({ "delay_ms": 1 })).await;
     }
     until("three have fired", async || {
-        scene.store.overview().await.unwrap().unread == 3
+        scene.store.overview().await.unwrap().waiting == 3
     })
     .await;
     let first = node.post("/v1/deliveries?wait=5s&hold=1s", "").await["deliveries"][0].clone();
@@ -288,7 +288,7 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
     for (name, value) in [
         ("pending", 1.0),
         ("dead", 1.0),
-        ("unacknowledged", 2.0),
+        ("running", 2.0),
         ("accepted_total", 3.0),
         ("fired_total", 3.0),
         ("lateness_seconds_count", 3.0),
@@ -305,7 +305,9 @@ async fn metrics_and_health_tell_of_the_namespace_and_of_answers() {
     ] {
         assert_eq!(node.metric(name).await, value, "{name}");
     }
-    assert!((1.2..60.0).contains(&node.metric("unacknowledged_age_seconds").await));
+    assert_eq!(node.metric("waiting").await, 0.0);
+    let age = node.metric("running_age_seconds").await;
+    assert!((0.001..60.0).contains(&age), "{age}");
     node.ask("POST", "/v1/jobs", "[]").await;
     assert_eq!(node.metric("refused_total").await, 1.0);
     for method in ["A", "B", "C"] {
@@ -354,11 +356,12 @@ async fn jobs_are_listed_by_state_key_and_time() {
     }
     scene.fill(20, MS).await;
     until("twenty have fired", async || {
-        scene.store.overview().await.unwrap().unread == 20
+        scene.store.overview().await.unwrap().waiting == 20
     })
     .await;
-    // Some wait for a consumer, the others are held by one.
-    assert!(!node.post("/v1/deliveries?max=8", "").await["deliveries"][0].is_null());
+    let taken = node.post("/v1/deliveries?max=8&hold=1h", "").await;
+    let running = taken["deliveries"].as_array().unwrap().len();
+    assert!(running > 0);
     let count = async |query: &str, limit: usize| {
         let (mut ids, mut from) = (Vec::new(), String::new());
         loop {
@@ -385,11 +388,10 @@ async fn jobs_are_listed_by_state_key_and_time() {
     };
     for limit in [1, 7, 60, 1000] {
         assert_eq!(count("", limit).await, 60, "in pages of {limit}");
-        assert_eq!(
-            count("&state=fired", limit).await,
-            20,
-            "in pages of {limit}"
-        );
+        for (state, jobs) in [("waiting", 20 - running), ("running", running)] {
+            let found = count(&format!("&state={state}"), limit).await;
+            assert_eq!(found, jobs, "{state} in pages of {limit}");
+        }
         let range = format!("&after_ms={}&before_ms={}", hour + 1, hour + 3);
         assert_eq!(count(&range, limit).await, 40, "in pages of {limit}");
         assert_eq!(count(&format!("&after_ms={}", hour + 3), limit).await, 0);

@@ -86,7 +86,7 @@ async fn the_page_shows_counts_nodes_and_what_was_done() {
     .await;
     let page = look(&browser, node.address(), 3, &[]).await;
     let numbers = |page: &str| {
-        ["pending", "unread", "held", "dead", "alive", "free"]
+        ["pending", "waiting", "running", "dead", "alive", "free"]
             .map(|id| text_of(page, id).to_owned())
     };
     assert_eq!(numbers(&page), ["1,242", "0", "0", "0", "1", "0"], "{page}");
@@ -112,7 +112,7 @@ async fn the_page_shows_counts_nodes_and_what_was_done() {
     // What nobody has taken is not handed out; what a consumer holds is.
     scene.fill(4, MS).await;
     until("all have fired", async || {
-        scene.store.overview().await.unwrap().unread == 4
+        scene.store.overview().await.unwrap().waiting == 4
     })
     .await;
     let mut receipts = Vec::new();
@@ -150,8 +150,7 @@ async fn the_page_shows_counts_nodes_and_what_was_done() {
     tokio::time::sleep(10_500 * MS).await;
     let page = look(&browser, node.address(), 3, &[]).await;
     let said = text_of(&page, "unconsumed");
-    let one =
-        "Nobody takes from the queue mail: 1 fired job waits for a consumer, for more than 10 s.";
+    let one = "Nobody takes from the queue mail: 1 job waits for a consumer, for more than 10 s.";
     assert_eq!(
         said, one,
         "two jobs of the other queue are handed out or wait"
@@ -372,6 +371,15 @@ onload = async () => {
   press('cancel 10');
   await until(() => at('outcome').textContent);
   note('cancelled', `${at('outcome').textContent}, left: ${rows().length}, bulk: ${!at('all').checked}`);
+  for (const state of ['waiting', 'running']) {
+    at('state').value = state;
+    at('search').requestSubmit();
+    await until(() => rows().length === 1 && rows()[0].textContent.includes(state));
+    rows()[0].querySelector('input').click();
+    press('cancel 1');
+    await until(() => rows().length === 0);
+    note(state, at('outcome').textContent);
+  }
   at('state').value = 'dead';
   at('search').requestSubmit();
   await until(() => rows().some(one => one.textContent.includes('no stock')));
@@ -404,6 +412,17 @@ async fn an_operator_chooses_jobs_and_sees_the_list_change() {
         let nack = json!({ "receipts": [taken[0]["receipt"]], "dead": true, "reason": "no stock" });
         node.post("/v1/deliveries/nack", nack).await;
     }
+    // One that a consumer holds, and one that none has taken.
+    for hold in [true, false] {
+        let made = node.post("/v1/jobs", json!({ "queue": "mail" })).await;
+        until("it waits", async || {
+            node.has_state(&made["id"], "waiting").await
+        })
+        .await;
+        if hold {
+            node.take("&queue=mail&hold=1h").await;
+        }
+    }
     let url = framed(OPERATOR, &node).await;
     let page = look(&browser, &url, 60, &[]).await;
     for (id, text) in [
@@ -411,6 +430,8 @@ async fn an_operator_chooses_jobs_and_sees_the_list_change() {
         ("links", "true,true,true,true,true"),
         ("fresh", "10, chosen: true"),
         ("cancelled", "cancel: 10 jobs, left: 6, bulk: true"),
+        ("waiting", "cancel: 1 job"),
+        ("running", "cancel: 1 job"),
         ("requeued", "requeue: 1 job, left: 2"),
         ("purged", "purge all dead: 2 jobs, left: 0"),
         ("refused", "6:35 PM is not a time like 2026-11-27 18:35"),

@@ -6,13 +6,13 @@ use crate::support::{Api, MS, Scene, until};
 
 /// Makes a job of each of these priorities, due now, and waits until all have fired.
 async fn fire(node: &Api, priorities: &[u8]) -> Vec<Value> {
-    let before = node.get("/v1/overview").await["unread"].as_u64().unwrap();
+    let before = node.get("/v1/overview").await["waiting"].as_u64().unwrap();
     let one = |priority| json!({ "payload": priority, "priority": priority, "delay": "0s" });
     let jobs: Vec<Value> = priorities.iter().map(one).collect();
     let made = node.post("/v1/jobs/batch", json!({ "jobs": jobs })).await;
     let wanted = before + priorities.len() as u64;
     until("all have fired", async || {
-        node.get("/v1/overview").await["unread"] == wanted
+        node.get("/v1/overview").await["waiting"] == wanted
     })
     .await;
     made["jobs"].as_array().unwrap().clone()
@@ -34,7 +34,7 @@ async fn the_most_urgent_jobs_of_all_partitions_come_first() {
     let (_scene, node) = Scene::served_with(|settings| settings.partitions = 8).await;
     let given: Vec<u8> = (0..40).map(|n| n % 10).collect();
     fire(&node, &given).await;
-    let listed = node.get("/v1/jobs?state=fired&limit=100").await;
+    let listed = node.get("/v1/jobs?state=waiting&limit=1000").await;
     assert_eq!(listed["jobs"].as_array().unwrap().len(), 40);
     let taken = take(&node, 20).await;
     let wanted: Vec<u64> = (5..10).rev().flat_map(|priority| [priority; 4]).collect();
@@ -47,7 +47,7 @@ async fn the_most_urgent_jobs_of_all_partitions_come_first() {
         taken.extend(take(&node, 1).await);
     }
     assert_eq!(priorities(&taken), [8, 7, 4, 4, 4, 4, 3, 3]);
-    assert_eq!(node.get("/v1/overview").await["unread"], 14);
+    assert_eq!(node.get("/v1/overview").await["waiting"], 14);
 }
 
 #[tokio::test(flavor = "multi_thread")]

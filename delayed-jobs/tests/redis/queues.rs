@@ -52,20 +52,20 @@ async fn a_job_is_handed_out_by_its_own_queue_and_counted_there() {
     );
     assert_eq!(node.get("/v1/jobs?queue=sms").await["jobs"], json!([]));
     until("all have fired", async || {
-        scene.store.overview().await.unwrap().unread == 4
+        scene.store.overview().await.unwrap().waiting == 4
     })
     .await;
     let mail = shown(&node, "mail").await;
-    assert_eq!((&mail["pending"], &mail["unread"]), (&json!(1), &json!(2)));
+    assert_eq!((&mail["pending"], &mail["waiting"]), (&json!(1), &json!(2)));
     assert_eq!(mail["paused"], false);
-    let fired = node.get("/v1/jobs?state=fired&queue=mail").await;
-    assert_eq!(fired["jobs"].as_array().unwrap().len(), 2);
+    let waiting = node.get("/v1/jobs?state=waiting&queue=mail").await;
+    assert_eq!(waiting["jobs"].as_array().unwrap().len(), 2);
     for (name, value) in [
         (r#"queue_pending{queue="mail"}"#, 1.0),
-        (r#"queue_unread{queue="mail"}"#, 2.0),
-        (r#"queue_unread{queue="sms"}"#, 1.0),
-        (r#"queue_unread{queue="default"}"#, 1.0),
-        ("unread", 4.0),
+        (r#"queue_waiting{queue="mail"}"#, 2.0),
+        (r#"queue_waiting{queue="sms"}"#, 1.0),
+        (r#"queue_waiting{queue="default"}"#, 1.0),
+        ("waiting", 4.0),
     ] {
         assert_eq!(node.metric(name).await, value, "{name}");
     }
@@ -143,7 +143,7 @@ async fn a_schedule_and_the_commands_have_a_queue() {
         node.has_state(&made["id"], "done").await
     })
     .await;
-    assert!(node.has_state(&other["id"], "fired").await);
+    assert!(node.has_state(&other["id"], "waiting").await);
     let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
     assert_eq!(told, "letters\n");
 }
@@ -162,7 +162,7 @@ async fn a_paused_queue_hands_nothing_out_until_it_goes_on() {
     let [a, b, c] = ids.map(|new| scene.create(new));
     let (a, b, c) = tokio::join!(a, b, c);
     until("all have fired", async || {
-        scene.store.overview().await.unwrap().unread == 3
+        scene.store.overview().await.unwrap().waiting == 3
     })
     .await;
     scene.collect(&[c]).await;
@@ -248,7 +248,7 @@ async fn permits_are_held_as_long_as_jobs_and_come_back_with_them() {
         scene.create(of_mail(&n.to_string(), MS)).await;
     }
     until("all have fired", async || {
-        scene.store.overview().await.unwrap().unread == 4
+        scene.store.overview().await.unwrap().waiting == 4
     })
     .await;
     // Takes until nothing more is handed out.
@@ -417,7 +417,7 @@ async fn a_request_that_is_held_up_takes_nothing_for_permits_that_have_ended() {
         scene.create(of_mail(&n.to_string(), MS)).await;
     }
     until("both have fired", async || {
-        scene.store.overview().await.unwrap().unread == 2
+        scene.store.overview().await.unwrap().waiting == 2
     })
     .await;
     let grant = async |hold_ms: u64, name: &str| -> (i64, i64, u64) {

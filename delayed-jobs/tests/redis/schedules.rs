@@ -184,17 +184,17 @@ async fn a_schedule_waits_for_its_last_job_unless_it_says_otherwise() {
         assert_eq!(node.ask("PUT", &path, &body).await.0, 201);
         assert_eq!(node.get(&path).await["overlap"], overlap);
     }
-    let unread = async |name: &str| {
+    let waiting = async |name: &str| {
         let all = scene.store.overview().await.unwrap().queues;
         let one = all.into_iter().find(|one| one.queue.to_string() == name);
-        one.map_or(0, |one| one.unread)
+        one.map_or(0, |one| one.waiting)
     };
-    until("some wait", async || unread("allows").await > 5).await;
-    assert_eq!(unread("skips").await, 1);
+    until("some wait", async || waiting("allows").await > 5).await;
+    assert_eq!(waiting("skips").await, 1);
     // Held is not ended.
     let first = node.take("&queue=skips").await;
     tokio::time::sleep(500 * MS).await;
-    assert_eq!(unread("skips").await, 0);
+    assert_eq!(waiting("skips").await, 0);
     node.post(
         "/v1/deliveries/ack",
         json!({ "receipts": [first[0]["receipt"]] }),
@@ -206,16 +206,16 @@ async fn a_schedule_waits_for_its_last_job_unless_it_says_otherwise() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn schedules_keep_to_the_limit_on_what_waits() {
-    let (scene, node) = Scene::served_with(|settings| settings.max_unread = Some(5)).await;
+    let (scene, node) = Scene::served_with(|settings| settings.max_waiting = Some(5)).await;
     let body = json!({ "every": "100ms", "overlap": "allow" });
     node.ask("PUT", "/v1/schedules/tea", &body).await;
-    let unread = async || scene.store.overview().await.unwrap().unread;
-    until("the limit is reached", async || unread().await >= 5).await;
+    let waiting = async || scene.store.overview().await.unwrap().waiting;
+    until("the limit is reached", async || waiting().await >= 5).await;
     // The node counts once a second.
     tokio::time::sleep(2_500 * MS).await;
-    let reached = unread().await;
+    let reached = waiting().await;
     tokio::time::sleep(1_500 * MS).await;
-    assert_eq!(unread().await, reached);
+    assert_eq!(waiting().await, reached);
     let all = collect_for(&scene, 4_000 * MS).await;
     assert!(
         all.len() as u64 > reached,

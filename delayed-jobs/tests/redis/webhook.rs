@@ -187,7 +187,7 @@ async fn a_push_that_fails_says_what_has_caused_it_and_takes_one_queue() {
         !reason.contains("127.0.0.1:9/jobs"),
         "a URL may hold a secret: {reason}"
     );
-    assert!(node.has_state(&other["id"], "fired").await);
+    assert!(node.has_state(&other["id"], "waiting").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -133,7 +133,7 @@ async fn a_request_whose_holds_end_before_they_begin_is_answered() {
     scene.store.set_limits(&queue, &limits).await.unwrap();
     scene.fill(40, Duration::ZERO).await;
     until("all have fired", async || {
-        scene.store.overview().await.unwrap().unread == 40
+        scene.store.overview().await.unwrap().waiting == 40
     })
     .await;
     let answer = node.ask("POST", "/v1/deliveries?hold=1ms", "");
