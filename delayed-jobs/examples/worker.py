@@ -26,24 +26,30 @@ def tell(session, what, **body):
     """Says how jobs go. A node that does not answer is no reason to stop: what it was not told comes again."""
     try:
         url = f"{NODE}/v1/deliveries/{what}"
-        session.post(url, json=body, timeout=10).raise_for_status()
+        answer = session.post(url, json=body, timeout=10)
+        answer.raise_for_status()
+        return answer.json()
     except requests.RequestException as error:
         print(f"{what} not told: {error}", file=sys.stderr, flush=True)
+        return {}
 
 
-def keep_held(receipts, stopped):
+def keep_held(receipts, cancelled, stopped):
     """Extends the holds of all jobs of a batch until it is finished; those that have ended are left out by the node."""
     session = requests.Session()
     while receipts and not stopped.wait(HOLD / 3):
-        tell(session, "extend", receipts=receipts, hold=f"{HOLD}s")
+        cancelled.update(tell(session, "extend", receipts=receipts, hold=f"{HOLD}s").get("cancelled", []))
 
 
 def work(session, jobs):
-    receipts, stopped = [job["receipt"] for job in jobs], threading.Event()
-    keeper = threading.Thread(target=keep_held, args=(receipts, stopped), daemon=True)
+    receipts, cancelled, stopped = [job["receipt"] for job in jobs], set(), threading.Event()
+    keeper = threading.Thread(target=keep_held, args=(receipts, cancelled, stopped), daemon=True)
     keeper.start()
     try:
         for job in jobs:
+            if job["receipt"] in cancelled:
+                print(f"cancelled {job['id']}", flush=True)
+                continue
             try:
                 handle(job)
             except Exception as error:

@@ -439,6 +439,111 @@ async fn the_workers_in_python_and_shell_work() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_in_shell_kills_the_work_for_a_job_that_is_cancelled() {
+    let (_scene, node) = Scene::served().await;
+    let folder = tempfile::tempdir().unwrap();
+    let script = include_str!("../../examples/worker.sh");
+    let work =
+        "payload=$(cat)\n  [[ $payload != '\"slow\"' ]] || { touch begun; sleep 8; touch told; }";
+    let script = script.replace("payload=$(cat)", work);
+    std::fs::write(folder.path().join("worker.sh"), script).unwrap();
+    let mut worker = Command::new("bash")
+        .args(["worker.sh", node.address()])
+        .env("HOLD", "3")
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(worker.stdout.take().unwrap()).lines();
+    let slow = &node.post("/v1/jobs", json!({ "payload": "slow" })).await["id"];
+    until("the work has begun", async || {
+        folder.path().join("begun").exists()
+    })
+    .await;
+    // It is held for longer than it was taken for.
+    tokio::time::sleep(4_000 * MS).await;
+    assert!(node.has_state(slow, "running").await);
+    assert_eq!(node.job(slow).await["attempts"], 1);
+    let path = format!("/v1/jobs/{}", slow.as_str().unwrap());
+    node.ask("DELETE", &path, "").await;
+    let said = lines.next_line().await.unwrap().unwrap();
+    assert_eq!(said, format!("cancelled {}", slow.as_str().unwrap()));
+    // The worker goes on with the next one.
+    let next = &node.post("/v1/jobs", json!({ "payload": "go" })).await["id"];
+    until("the next one is done", async || {
+        node.has_state(next, "done").await
+    })
+    .await;
+    tokio::time::sleep(4_000 * MS).await;
+    assert!(!folder.path().join("told").exists());
+    assert!(node.has_state(slow, "cancelled").await);
+}
+
+/// `worker.py` with jobs of which the first one goes on until a file is there, and with short holds.
+const SLOW_WORKER: &str = "
+import os, sys, time
+sys.path.insert(0, sys.argv.pop(1))
+import worker
+worker.HOLD = 1
+def handle(job):
+    while job['payload'] and not os.path.exists(job['payload']):
+        time.sleep(0.05)
+    print('done', job['id'], flush=True)
+worker.handle = handle
+worker.main()
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_in_python_leaves_out_jobs_of_its_batch_that_are_cancelled() {
+    let needs = ["-c", "import requests"];
+    let has = Command::new("python3")
+        .args(needs)
+        .stderr(Stdio::null())
+        .status();
+    if !has.await.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: worker.py, which needs python3 with `requests`");
+        return;
+    }
+    let (_scene, node) = Scene::served_with(|settings| settings.partitions = 1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let goal = folder.path().join("goal");
+    let jobs = json!({ "jobs": [{ "payload": goal, "priority": 9 }, { "payload": "" }] });
+    let made = node.post("/v1/jobs/batch", jobs).await;
+    let (first, second) = (&made["jobs"][0]["id"], &made["jobs"][1]["id"]);
+    until("both wait", async || {
+        node.get("/v1/overview").await["waiting"] == 2
+    })
+    .await;
+    let mut worker = Command::new("python3")
+        .args(["-c", SLOW_WORKER])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"))
+        .arg(node.address())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(worker.stdout.take().unwrap()).lines();
+    until("both run", async || {
+        node.get("/v1/overview").await["running"] == 2
+    })
+    .await;
+    let path = format!("/v1/jobs/{}", second.as_str().unwrap());
+    node.ask("DELETE", &path, "").await;
+    // The worker has heard of it by its next extension.
+    tokio::time::sleep(1_000 * MS).await;
+    std::fs::write(goal, "").unwrap();
+    let mut said = Vec::new();
+    for _ in 0..2 {
+        said.push(lines.next_line().await.unwrap().unwrap());
+    }
+    let of = |word: &str, id: &Value| format!("{word} {}", id.as_str().unwrap());
+    assert_eq!(said, [of("done", first), of("cancelled", second)]);
+}
+
 /// `worker.py` with a job that goes on until a file is there.
 const WAITING_WORKER: &str = "
 import os, sys, time
