@@ -172,6 +172,8 @@ pub use tickwheel_core::{
 #[doc(hidden)]
 pub mod __internal {
     pub use crate::engine::{set_home, wake_by, without_membarrier};
+    #[cfg(feature = "futures")]
+    pub use crate::futures::{has_engine, poll_on, sleep_anywhere};
     pub use crate::wheel::{BURST, DeadMask, Entry, Rings, Sweep};
     #[cfg(feature = "__test-clock")]
     pub use crate::{engine::in_test_time, futures::replace_shared};

@@ -8,6 +8,8 @@
 use super::harness::{
     Bound, Probe, UNBOUNDED, bounded, explore, explore_as, name_of, spawn, spawn_with,
 };
+#[cfg(feature = "__internal")]
+use crate::__internal::{poll_on, sleep_anywhere};
 use crate::engine::retired::{Retired, RetiredEngines, TimerCount};
 use crate::shard::handle::ThreadState;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -304,6 +306,25 @@ fn arm_a_future_twice_and_drop_it_or_the_timer() {
                 let polled = poll(&mut sleep, task);
                 assert!(polled != Poll::Ready(Ok(())), "nothing comes due");
             }
+        });
+        drop(timer);
+        polling.join().unwrap();
+    });
+}
+
+/// The same of a future whose engine is held by the node of its timer: between the two timers it stays as well.
+#[cfg(feature = "__internal")]
+#[test]
+fn arm_a_timer_that_holds_its_engine_twice_and_drop_it_or_the_timer() {
+    explore_future(|timer, held, tasks| {
+        let mut sleep = sleep_anywhere(Time::from_nanos(u64::MAX / 2).into());
+        let waker = Waker::from(Arc::clone(&tasks[0]));
+        let armed = poll_on(&mut sleep, &timer, &mut Context::from_waker(&waker));
+        assert!(armed.is_pending());
+        drop((held, waker));
+        let polling = spawn(move || {
+            let polled = poll(&mut sleep, &tasks[1]);
+            assert!(polled != Poll::Ready(Ok(())), "nothing comes due");
         });
         drop(timer);
         polling.join().unwrap();

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`TimerRef`], in a `Timer` | `Inner::timers`, one count that all share | workers and memory; all together have one `EngineOwner` |
 //! | [`EngineOwner`], of a worker | the count of its `Arc` | memory |
-//! | [`EngineRef`], in a `TimerHandle` or a future | its owner per thread and shard, see `retired` | memory |
+//! | [`EngineRef`], in a `TimerHandle` or a future | its owner, or the node that this holds, per thread and shard, see `retired` | memory |
 //! | `Weak<EngineOwner>`, in a `WeakTimer` | the weak count of the `Arc` | nothing |
 //!
 //! The engine lies in memory of its own, behind a pointer. With its last `EngineOwner` it is retired: freed at once
@@ -213,8 +213,16 @@ impl<T> Drop for TimerRef<T> {
 /// The way of a [`TimerHandle`](super::TimerHandle) or of a future to its engine.
 ///
 /// It counts nothing itself. Its owner is counted as a handle, by a thread state, from before it is made until after
-/// its last use, or the engine is never freed.
+/// its last use, or the engine is never freed. A copy is used no longer than its owner is counted.
 pub(super) struct EngineRef<T>(EnginePointer<T>);
+
+impl<T> Clone for EngineRef<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for EngineRef<T> {}
 
 impl<T> EngineRef<T> {
     #[inline]

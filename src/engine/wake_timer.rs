@@ -25,7 +25,7 @@ use crate::contain;
 use crate::node::offer::offer;
 use crate::shard::{Producer, ShardHandle};
 use crate::state::Phase;
-use crate::time::{Deadline, Time, When};
+use crate::time::{Deadline, Time, TimeSource, When};
 use crate::types::{Key, ScheduleErrorKind};
 use std::task::{Poll, Waker};
 
@@ -53,22 +53,35 @@ impl Stage {
     }
 }
 
+/// What keeps the engine of a future.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// Nothing: it is never freed.
+    Static,
+    /// The future, which is counted as a handle.
+    Future,
+    /// The node of the armed timer, which is counted as one. The future has no engine while none is armed.
+    Node,
+}
+
 /// See the module. Flat, because tasks hold many of them.
 pub(crate) struct WakeTimer {
-    engine: EngineRef<TimerTask>,
+    /// Missing between two timers whose nodes hold their engines. Then its time is the machine's.
+    engine: Option<EngineRef<TimerTask>>,
     /// The waker that the armed timer's node carries, if it carries one.
-    waker: (usize, usize),
+    waker: Identity,
     /// A timer that has been armed and not let go of.
     armed: Option<Key<TimerTask>>,
-    /// Counted as a handle of the engine; one that is static is never freed.
-    counted: bool,
+    hold: Hold,
     /// The sleep's, where it takes no room.
     pub(crate) stage: Stage,
 }
 
-/// Returns which waker it is: two wakers that are equal wake the same task, while one of them lives.
+/// Which waker it is: two wakers that are equal wake the same task, while one of them lives.
+type Identity = (usize, usize);
+
 #[inline]
-fn identity(waker: &Waker) -> (usize, usize) {
+fn identity(waker: &Waker) -> Identity {
     (
         waker.data() as usize,
         std::ptr::from_ref(waker.vtable()) as usize,
@@ -83,107 +96,188 @@ impl WakeTimer {
         engine.on_shard(0, (), |producer| {
             producer.thread.handles_made.add(1);
         });
-        Self::new(timer, true)
+        Self::new(Some(timer), Hold::Future)
     }
 
     /// Like [`of`](Self::of), without a reference count.
     #[inline]
     pub(crate) fn of_static(timer: &'static Timer) -> Self {
-        Self::new(timer, false)
+        Self::new(Some(timer), Hold::Static)
+    }
+
+    /// Returns one that has an engine only while a timer is armed, by [`arm_on`](Self::arm_on).
+    #[cfg(feature = "__internal")]
+    #[inline]
+    pub(crate) fn of_none() -> Self {
+        Self::new(None, Hold::Node)
     }
 
     #[inline]
-    fn new(timer: &Timer, counted: bool) -> Self {
-        let (engine, stage) = (EngineRef::new(&timer.inner), Stage::Elapsed);
+    fn new(timer: Option<&Timer>, hold: Hold) -> Self {
         Self {
-            engine,
+            engine: timer.map(|timer| EngineRef::new(&timer.inner)),
             waker: (0, 0),
             armed: None,
-            counted,
-            stage,
+            hold,
+            stage: Stage::Elapsed,
         }
+    }
+
+    /// Returns whether it has an engine: always, or while a timer is armed.
+    #[cfg(feature = "__internal")]
+    #[inline]
+    pub(crate) fn has_engine(&self) -> bool {
+        self.engine.is_some()
     }
 
     /// Gives a long timeout its slack, on the shared engine.
     pub(crate) fn of_timeout(&self, when: When) -> When {
-        if self.counted {
-            when
-        } else {
+        if self.hold == Hold::Static {
             when.with_usual_slack()
+        } else {
+            when
         }
     }
 
-    /// See [`Inner::time`].
+    /// Returns the engine's clock.
+    #[inline]
+    fn clock(&self) -> &TimeSource {
+        match &self.engine {
+            Some(engine) => &engine.source,
+            None => TimeSource::machine(),
+        }
+    }
+
+    /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
     pub(crate) fn time(&self, when: When) -> Time {
-        self.engine.time(when)
+        self.clock().point(when)
     }
 
     /// Returns the time, never ahead of the clock.
     pub(crate) fn now(&self) -> Time {
-        self.engine.source.now()
+        self.clock().now()
     }
 
     /// Returns whether a point in time has passed. Where the quick clock is not there yet, the clock is not read: it is
     /// never ahead of the quick one.
     pub(crate) fn has_passed(&self, point: Time) -> bool {
-        point.has_passed(self.engine.source.start_of_delay()) && point.has_passed(self.now())
+        let clock = self.clock();
+        point.has_passed(clock.start_of_delay()) && point.has_passed(clock.now())
+    }
+
+    /// Returns whether a sleep that is not armed is over at its first poll.
+    #[inline]
+    pub(crate) fn is_over(&mut self, deadline: Time) -> bool {
+        if self.stage == (Stage::Unarmed { look: true }) && self.has_passed(deadline) {
+            self.stage = Stage::Elapsed;
+        }
+        self.stage == Stage::Elapsed
     }
 
     /// Arms the timer, which must not be armed.
     pub(crate) fn arm(&mut self, deadline: Time, waker: &Waker) -> Result<(), ScheduleErrorKind> {
         debug_assert!(self.armed.is_none(), "let go of before");
+        match self.engine {
+            Some(engine) => self.arm_at(engine, deadline, waker),
+            None => Err(ScheduleErrorKind::Stopped),
+        }
+    }
+
+    /// Like [`arm`](Self::arm), of one that has no engine: on this one, which the timer's node holds.
+    #[cfg(feature = "__internal")]
+    #[inline]
+    pub(crate) fn arm_on(
+        &mut self,
+        timer: &Timer,
+        deadline: Time,
+        waker: &Waker,
+    ) -> Result<(), ScheduleErrorKind> {
+        debug_assert!(self.hold == Hold::Node && self.armed.is_none());
+        self.arm_at(EngineRef::new(&timer.inner), deadline, waker)
+    }
+
+    /// Arms the timer on this engine, which lives until then.
+    #[inline(always)]
+    fn arm_at(
+        &mut self,
+        engine: EngineRef<TimerTask>,
+        deadline: Time,
+        waker: &Waker,
+    ) -> Result<(), ScheduleErrorKind> {
         // Of the user's, and before anything is armed.
         let waker = waker.clone();
         let identity = identity(&waker);
-        let tick = self.engine.rate.deadline_at(deadline);
+        let tick = engine.rate.deadline_at(deadline);
         let scheduled = offer(TimerTask::waking(waker), |task| {
-            self.engine.schedule(tick, task, true, ShardHandle::key)
+            engine.schedule(tick, task, true, ShardHandle::key)
         });
-        let key = scheduled.map_err(|error| {
-            let (kind, task) = error.into_parts();
-            forget(task);
-            kind
-        })?;
-        (self.armed, self.waker) = (Some(key), identity);
-        Ok(())
+        match scheduled {
+            Ok(key) => {
+                (self.engine, self.armed, self.waker) = (Some(engine), Some(key), identity);
+                Ok(())
+            }
+            Err(error) => {
+                let (kind, task) = error.into_parts();
+                forget(task);
+                Err(kind)
+            }
+        }
+    }
+
+    /// Returns the timer that is armed, and its engine.
+    #[inline]
+    fn armed(&self) -> Option<(EngineRef<TimerTask>, Key<TimerTask>)> {
+        Some((self.engine?, self.armed?))
+    }
+
+    /// Notes that no timer is armed any more, before its node is released.
+    #[inline]
+    fn let_go(&mut self) {
+        self.armed = None;
+        if self.hold == Hold::Node {
+            self.engine = None;
+        }
     }
 
     /// Returns the state of the timer, which was armed; if it is pending it wakes `waker` from now on. Once it has
     /// ended it is let go of.
     #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        let Some(key) = self.armed else {
+        let Some((engine, key)) = self.armed() else {
             return Poll::Ready(Err(ScheduleErrorKind::Stopped));
         };
-        let mut phase = self.engine.phase_of(key);
+        let mut phase = engine.phase_of(key);
         if phase == Phase::Pending {
-            if self.engine.status.phase() == EnginePhase::Init {
+            if engine.status.phase() == EnginePhase::Init {
                 return self.poll_in_a_fork(waker);
             }
             if self.waker == identity(waker) {
                 return Poll::Pending;
             }
-            if let Some(armed) = self.rearm(key, waker) {
+            if let Some(armed) = self.rearm(&engine, key, waker) {
                 return armed.map_or_else(|kind| Poll::Ready(Err(kind)), |()| Poll::Pending);
             }
-            phase = self.engine.phase_of(key);
+            phase = engine.phase_of(key);
         }
-        // The payload is gone: there is nothing to cancel.
-        self.armed = None;
-        let release = |producer: Producer<'_, TimerTask>| producer.release(key.index());
-        self.engine.on_shard(key.shard(), (), release);
-        Poll::Ready(if phase == Phase::Fired {
+        let ended = if phase == Phase::Fired {
             Ok(())
         } else {
-            Err(self.engine.why_closed(key.shard()))
-        })
+            Err(engine.why_closed(key.shard()))
+        };
+        // The payload is gone: there is nothing to cancel.
+        self.let_go();
+        let release = |producer: Producer<'_, TimerTask>| producer.release(key.index());
+        // Perhaps the last use of the engine.
+        engine.on_shard(key.shard(), (), release);
+        Poll::Ready(ended)
     }
 
     /// Like [`poll`](Self::poll), of a timer that was armed before a fork: it does not fire here, unless this process
     /// does by hand.
     #[cold]
     fn poll_in_a_fork(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        if let Err(kind) = self.engine.ready() {
+        let ready = self.engine.map_or(Ok(()), |engine| engine.ready());
+        if let Err(kind) = ready {
             self.disarm();
             return Poll::Ready(Err(kind));
         }
@@ -192,14 +286,15 @@ impl WakeTimer {
 
     /// Returns whether the timer is armed and has fired.
     pub(crate) fn has_fired(&self) -> bool {
-        self.armed
-            .is_some_and(|key| self.engine.phase_of(key) == Phase::Fired)
+        self.armed()
+            .is_some_and(|(engine, key)| engine.phase_of(key) == Phase::Fired)
     }
 
     /// Puts a timer that wakes `waker` in the place of the armed one; `None` if that has ended.
     #[cold]
     fn rearm(
         &mut self,
+        engine: &EngineRef<TimerTask>,
         key: Key<TimerTask>,
         waker: &Waker,
     ) -> Option<Result<(), ScheduleErrorKind>> {
@@ -208,8 +303,15 @@ impl WakeTimer {
         let identity = identity(&waker);
         let task = TimerTask::waking(waker);
         // The key is this engine's, so there is a shard of this number.
-        let replaced = self.engine.on_shard(key.shard(), None, |producer| {
-            Some(producer.replace(key.index(), task))
+        let replaced = engine.on_shard(key.shard(), None, |producer| {
+            // Between two timers no node is counted.
+            producer.thread.handles_made.add(1);
+            let replaced = producer.replace(key.index(), task);
+            if matches!(replaced, Ok((_, Err(_)))) {
+                self.let_go();
+            }
+            producer.thread.handles_dropped.add(1);
+            Some(replaced)
         })?;
         let (before, scheduled) = match replaced {
             Ok(replaced) => replaced,
@@ -237,18 +339,18 @@ impl WakeTimer {
     /// An armed timer is moved. If its time has come, or if it is pulled in to what has passed, it is let go of, and its
     /// waker has been woken.
     pub(crate) fn reset(&mut self, when: When, before: Time) -> Time {
-        let Some(key) = self.armed else {
+        let Some((engine, key)) = self.armed() else {
             self.stage = Stage::new(when);
             return self.time(when);
         };
-        let Deadline { mut nominal, tick } = self.engine.source.deadline(&self.engine.rate, when);
+        let Deadline { mut nominal, tick } = engine.source.deadline(&engine.rate, when);
         if when.is_now() {
             nominal = self.now();
         }
         // No clock is read for a deadline that is pushed out.
         if when.is_now() || nominal < before && nominal.has_passed(self.now()) {
             self.stage = Stage::Elapsed;
-        } else if self.engine.reschedule(key, tick).is_moved() {
+        } else if engine.reschedule(key, tick).is_moved() {
             return nominal;
         } else {
             // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.
@@ -271,26 +373,30 @@ impl WakeTimer {
     /// Cancels the timer, if it is pending, lets go of it, and returns its waker.
     #[inline]
     fn end(&mut self) -> Option<Waker> {
-        let key = self.armed.take()?;
-        self.engine
-            .on_shard(key.shard(), None, |producer| end_held(producer, key))
+        let (engine, key) = self.armed()?;
+        self.let_go();
+        engine.on_shard(key.shard(), None, |producer| end_held(producer, key))
     }
 }
 
 impl Drop for WakeTimer {
     #[inline]
     fn drop(&mut self) {
-        let armed = self.armed.take();
-        if armed.is_none() && !self.counted {
+        let Some(engine) = self.engine else { return };
+        let is_counted = self.hold == Hold::Future;
+        let Some(key) = self.armed else {
+            if is_counted {
+                // The count is summed over all shards, so any shard may count this one.
+                engine.on_shard(0, (), |producer| _ = producer.thread.handles_dropped.add(1));
+            }
             return;
-        }
-        // The count is summed over all shards, so any shard may count this one.
-        let shard = armed.map_or(0, Key::shard);
-        let counted = u64::from(self.counted);
-        let waker = self.engine.on_shard(shard, None, |producer| {
-            let waker = armed.and_then(|key| end_held(producer, key));
-            // The last use of the engine.
-            producer.thread.handles_dropped.add(counted);
+        };
+        let waker = engine.on_shard(key.shard(), None, |producer| {
+            let waker = end_held(producer, key);
+            if is_counted {
+                // The last use of the engine.
+                producer.thread.handles_dropped.add(1);
+            }
             waker
         });
         if let Some(waker) = waker {
@@ -302,30 +408,18 @@ impl Drop for WakeTimer {
 /// Cancels a future's timer, if it is pending, releases its node, and returns its waker.
 #[inline]
 fn end_held(producer: Producer<'_, TimerTask>, key: Key<TimerTask>) -> Option<Waker> {
-    let task = producer.cancel_held(key.index());
-    producer.release(key.index());
-    task.into_payload()?.try_into_waker().ok()
+    producer.end_held(key.index(), |task| task.try_into_waker().ok())?
 }
 
 impl Timer {
-    /// See [`Inner::time`].
+    /// See [`WakeTimer::time`].
     #[inline]
     pub(crate) fn time(&self, when: When) -> Time {
-        self.inner.time(when)
+        self.inner.source.point(when)
     }
 }
 
 impl Inner<TimerTask> {
-    /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
-    fn time(&self, when: When) -> Time {
-        // A sleep of zero is ready at once, so its deadline must not lie ahead of the clock, as the quick one may.
-        if when.is_now() {
-            return self.source.now();
-        }
-        let Deadline { nominal, .. } = self.source.deadline(&self.rate, when);
-        nominal
-    }
-
     /// Returns the phase of the timer behind a key, whose node the caller holds.
     #[inline]
     fn phase_of(&self, key: Key<TimerTask>) -> Phase {

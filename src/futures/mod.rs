@@ -23,4 +23,6 @@ pub use interval::{Interval, interval, interval_at};
 #[cfg(feature = "__test-clock")]
 pub use sleep::replace_shared;
 pub use sleep::{Sleep, sleep, sleep_until};
+#[cfg(feature = "__internal")]
+pub use sleep::{has_engine, poll_on, sleep_anywhere};
 pub use timeout::{Timeout, timeout, timeout_at};

@@ -2,6 +2,8 @@
 
 use super::error::SleepError;
 use crate::engine::{Stage, Timer, WakeTimer, global, global_is_built};
+#[cfg(feature = "__internal")]
+use crate::time::TimeSource;
 use crate::time::{Time, When};
 use std::convert::Infallible;
 use std::future::Future;
@@ -261,7 +263,7 @@ impl<E> Sleep<E> {
         match self.wake_timer.stage {
             Stage::Elapsed => return Poll::Ready(Ok(())),
             Stage::Armed => {}
-            Stage::Unarmed { look } => return self.poll_first(look, cx),
+            Stage::Unarmed { .. } => return self.poll_first(cx),
         }
         let (stage, ended) = match ready!(self.wake_timer.poll(cx.waker())) {
             Ok(()) => (Stage::Elapsed, Ok(())),
@@ -271,15 +273,49 @@ impl<E> Sleep<E> {
         Poll::Ready(ended)
     }
 
-    fn poll_first(&mut self, look: bool, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
-        if look && self.wake_timer.has_passed(self.deadline) {
-            self.wake_timer.stage = Stage::Elapsed;
+    fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        if self.wake_timer.is_over(self.deadline) {
             return Poll::Ready(Ok(()));
         }
         self.wake_timer.arm(self.deadline, cx.waker())?;
         self.wake_timer.stage = Stage::Armed;
         Poll::Pending
     }
+}
+
+/// Returns a sleep on the machine's clock without an engine: each arming takes the one of its [`poll_on`].
+#[cfg(feature = "__internal")]
+#[doc(hidden)]
+#[inline]
+pub fn sleep_anywhere(when: When) -> Sleep<SleepError> {
+    Sleep::until(
+        TimeSource::machine().point(when),
+        when,
+        WakeTimer::of_none(),
+    )
+}
+
+/// Returns whether a sleep has an engine, so that it can be polled by itself.
+#[cfg(feature = "__internal")]
+#[doc(hidden)]
+#[inline]
+pub fn has_engine(sleep: &Sleep<SleepError>) -> bool {
+    sleep.wake_timer.has_engine()
+}
+
+/// Polls a sleep that has no engine; if it must wait, it waits on this one. False if that refuses: then it has none.
+#[cfg(feature = "__internal")]
+#[doc(hidden)]
+pub fn poll_on(sleep: &mut Sleep<SleepError>, timer: &Timer, cx: &mut Context<'_>) -> Poll<bool> {
+    let (deadline, wake_timer) = (sleep.deadline, &mut sleep.wake_timer);
+    if wake_timer.is_over(deadline) {
+        return Poll::Ready(true);
+    }
+    if wake_timer.arm_on(timer, deadline, cx.waker()).is_err() {
+        return Poll::Ready(false);
+    }
+    wake_timer.stage = Stage::Armed;
+    Poll::Pending
 }
 
 impl From<Sleep> for Sleep<SleepError> {

@@ -183,6 +183,27 @@ impl<T> Table<T> {
         }
     }
 
+    /// Cancels the timer whose node a future holds, if it is pending, and releases the node. What `end` makes of the
+    /// payload, if this has won.
+    #[cfg(feature = "futures")]
+    #[inline(always)] // as above
+    pub(crate) fn end_held<R>(
+        &self,
+        cache: &ThreadCache,
+        index: u32,
+        end: impl FnOnce(T) -> R,
+    ) -> Option<R> {
+        let node = self.nodes.get(index)?;
+        let ended = match node.state.cancel_held() {
+            Ending::Held(was) => Some(end(self.take(node, was))),
+            _ => None,
+        };
+        if node.state.release_handle() {
+            cache.give(&self.depot, index);
+        }
+        ended
+    }
+
     /// Decides, as the owner, about an entry at `now`. `count` is called if a timer has fired that fires once.
     #[inline(always)] // as `Wheel::next`
     pub(crate) fn due(

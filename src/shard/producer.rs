@@ -212,6 +212,19 @@ impl<T> Producer<'_, T> {
         cancel
     }
 
+    /// Cancels the timer whose node a future holds, if it is pending, and releases the node: the future's last use of the
+    /// shard. What `end` makes of the payload, if this has won.
+    #[cfg(feature = "futures")]
+    #[inline]
+    pub(crate) fn end_held<R>(self, index: u32, end: impl FnOnce(T) -> R) -> Option<R> {
+        let ended = self.shard.table.end_held(&self.thread.cache, index, end);
+        if ended.is_some() {
+            self.cancelled();
+        }
+        self.thread.handles_dropped.add(1);
+        ended
+    }
+
     /// Cancels the timer behind a handle, and schedules another one for its tick under its permit. Returns the payload of
     /// the cancelled timer and the new one's key, which is a handle's as well; `payload`, if the timer had ended.
     #[cfg(any(feature = "futures", test))]

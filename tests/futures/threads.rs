@@ -5,9 +5,10 @@ use crate::support::random::Random;
 use crate::support::setup::{HOUR, ms, stress, us, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
-use tickwheel::{Builder, Drive, Pinning, SleepError, Timer};
+use tickwheel::__internal::{has_engine, poll_on, sleep_anywhere};
+use tickwheel::{Builder, Drive, Pinning, Sleep, SleepError, Timer};
 
 /// Every sleep is woken at the waker that it was polled with last, when it fires and when a stop ends it.
 #[test]
@@ -61,6 +62,56 @@ fn an_engine_of_two_shards_is_freed_after_its_last_future() {
         frees_others();
         Arc::strong_count(&hold) == 1
     });
+}
+
+/// A sleep without an engine of its own holds the one that it waits on by the node of its timer, and no longer.
+#[test]
+fn an_engine_is_freed_after_the_last_timer_that_holds_it() {
+    let stays_armed: [fn(&mut Sleep<SleepError>); 4] = [
+        |_| (),
+        |sleep| assert!(poll(sleep, &Bell::new()).is_pending(), "another waker"),
+        |sleep| sleep.reset(2 * HOUR),
+        |sleep| _ = sleep.now(),
+    ];
+    for change in stays_armed {
+        let hold = Arc::new(());
+        let held = Arc::clone(&hold);
+        let builder = || Builder::new().shards(1).drive(Drive::Manual);
+        let timer = builder().on_panic(move |_| _ = &held).build().unwrap();
+        let frees_others = || drop(builder().build().unwrap());
+        let is_freed = || {
+            frees_others();
+            Arc::strong_count(&hold) == 1
+        };
+        let bell = Bell::new();
+        let arm = |sleep: &mut Sleep<SleepError>| {
+            let waker = Waker::from(Arc::clone(&bell));
+            assert!(poll_on(sleep, &timer, &mut Context::from_waker(&waker)).is_pending());
+            assert!(has_engine(sleep) && !sleep.is_elapsed());
+        };
+        let [mut dropped, mut told, mut cancelled] = [HOUR; 3].map(|it| sleep_anywhere(it.into()));
+        assert!(
+            ![&dropped, &told, &cancelled]
+                .map(has_engine)
+                .contains(&true)
+        );
+        for sleep in [&mut dropped, &mut told, &mut cancelled] {
+            arm(sleep);
+            change(sleep);
+        }
+        // Between two timers it has none, and each arming takes one.
+        cancelled.cancel();
+        assert!(!has_engine(&cancelled));
+        arm(&mut cancelled);
+        cancelled.cancel();
+        drop(timer);
+        assert!(!is_freed());
+        assert!(matches!(poll(&mut told, &bell), Poll::Ready(Err(_))));
+        assert!(!has_engine(&told) && !is_freed());
+        drop(dropped);
+        wait_until("it is freed", is_freed);
+        assert!(told.deadline() > told.now() && !cancelled.is_elapsed());
+    }
 }
 
 /// Sleeps at most a millisecond, or an hour, which a stop ends.

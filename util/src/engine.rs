@@ -5,6 +5,8 @@ use crate::time::Instant;
 use crate::time::scale::Scale;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+#[cfg(feature = "tokio")]
+use tickwheel::__internal::{has_engine, poll_on, sleep_anywhere};
 use tickwheel::{SleepError, Time, Timer, When};
 
 /// The engine of a layer or an adapter.
@@ -150,8 +152,10 @@ pub(crate) fn current() -> Timer {
     timer.clone()
 }
 
-/// A sleep on the engine of the thread's test clock, on that of the runtime that it is made in, or else polled in first,
-/// or else on the process's.
+/// A sleep on the engine of the runtime that polls it, or else on the process's.
+///
+/// In a runtime it has no engine while no timer is armed, so making one looks for none. Only where a test may hold time
+/// still it has that of its making, whose clock counts.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "stream"),
@@ -162,42 +166,39 @@ pub struct EngineSleep {
     /// That of the engine's clock; `None` if it has the machine's.
     #[cfg(feature = "test-util")]
     scale: Option<Scale>,
-    /// Made outside of a runtime, and not polled yet: `runtime.block_on(sleep(..))` enters the runtime afterwards.
-    #[cfg(feature = "tokio")]
-    is_outside: bool,
 }
 
 impl EngineSleep {
     /// Returns one for the context of the calling thread.
     #[inline]
     pub(crate) fn here(when: When) -> Self {
-        let sleep = Self::in_context(when);
         #[cfg(feature = "test-util")]
-        let sleep = Self {
-            scale: Scale::current(),
-            ..sleep
-        };
-        sleep
+        if is_virtual() {
+            return Self::in_virtual_time(when);
+        }
+        Self::anywhere(when)
     }
 
-    // Without `#[inline]`: with one caller the thread-local's closures are inlined here, and write the sleep once.
-    fn in_context(when: When) -> Self {
-        #[cfg(feature = "test-util")]
-        if crate::test::engine().is_some() {
-            return Self::of(tickwheel::sleep(when).into());
-        }
+    #[inline]
+    fn anywhere(when: When) -> Self {
         #[cfg(feature = "tokio")]
-        {
-            match crate::tokio_rt::with_engine(|timer| timer.sleep(when)) {
-                Some(sleep) => Self::of(sleep),
-                None => Self {
-                    is_outside: true,
-                    ..Self::of(tickwheel::sleep(when).into())
-                },
-            }
-        }
+        return Self::of(sleep_anywhere(when));
         #[cfg(not(feature = "tokio"))]
         Self::of(tickwheel::sleep(when).into())
+    }
+
+    /// Returns one on the thread's test clock, or else on that of its runtime, if this has not ended.
+    #[cfg(feature = "test-util")]
+    fn in_virtual_time(when: When) -> Self {
+        let on_test_clock = || Some(tickwheel::sleep(when).into());
+        let sleep = crate::test::engine().and_then(|_| on_test_clock());
+        #[cfg(feature = "tokio")]
+        let sleep = sleep.or_else(|| crate::tokio_rt::with_engine(|timer| timer.sleep(when)));
+        let sleep = sleep.map_or_else(|| Self::anywhere(when), Self::of);
+        Self {
+            scale: Scale::current(),
+            ..sleep
+        }
     }
 
     /// Returns one on an engine of the user's.
@@ -212,8 +213,6 @@ impl EngineSleep {
             sleep,
             #[cfg(feature = "test-util")]
             scale: None,
-            #[cfg(feature = "tokio")]
-            is_outside: false,
         }
     }
 
@@ -236,25 +235,56 @@ impl EngineSleep {
     }
 
     /// See [`tickwheel::Sleep::poll_sleep`].
-    #[inline]
     pub(crate) fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        self.poll_inlined(cx)
+    }
+
+    #[inline(always)]
+    fn poll_inlined(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         #[cfg(feature = "tokio")]
-        if self.is_outside {
-            self.enter();
+        if !has_engine(&self.sleep) {
+            return self.enter(cx);
         }
         self.sleep.poll_sleep(cx)
     }
 
-    /// Puts a sleep that was made outside of a runtime on the engine of the one that the thread is in now.
+    /// Polls a sleep without an engine: if it must wait, on that of the runtime that the thread is in.
     #[cfg(feature = "tokio")]
-    #[cold]
-    fn enter(&mut self) {
-        // Times of both engines lie on the machine's clock.
-        *self = Self::here(self.sleep.deadline().into());
-        self.is_outside = false;
+    #[inline(always)] // the result would go through memory
+    fn enter(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        // Times of all engines here lie on the machine's clock.
+        #[cfg(feature = "test-util")]
+        if is_virtual() {
+            *self = Self::in_virtual_time(self.sleep.deadline().into());
+            if has_engine(&self.sleep) {
+                return self.sleep.poll_sleep(cx);
+            }
+        }
+        let sleep = &mut self.sleep;
+        match crate::tokio_rt::with_latest_engine(|timer| poll_on(sleep, timer, cx)) {
+            Some(Poll::Pending) => Poll::Pending,
+            Some(Poll::Ready(true)) => Poll::Ready(Ok(())),
+            Some(Poll::Ready(false)) => self.enter_refused(cx),
+            None => {
+                self.leave();
+                self.sleep.poll_sleep(cx)
+            }
+        }
     }
 
-    /// Puts it on the process's engine, because its runtime has shut down.
+    /// Tries once more to wait on the runtime's engine, and returns why not.
+    #[cfg(feature = "tokio")]
+    #[cold]
+    fn enter_refused(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+        let deadline = self.sleep.deadline();
+        match crate::tokio_rt::with_engine(|timer| timer.sleep(deadline)) {
+            Some(sleep) => *self = Self::of(sleep),
+            None => self.leave(),
+        }
+        self.sleep.poll_sleep(cx)
+    }
+
+    /// Puts it on the process's engine, because there is no runtime, or it has shut down.
     pub(crate) fn leave(&mut self) {
         // Times of both engines lie on the machine's clock.
         *self = Self::of(tickwheel::sleep(self.sleep.deadline()).into());
@@ -314,9 +344,8 @@ impl RuntimeSleep {
     /// # Panics
     ///
     /// If the process's engine has no timer for it; see [`tickwheel::sleep()`].
-    #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match ready!(self.0.poll_sleep(cx)) {
+        match ready!(self.0.poll_inlined(cx)) {
             Ok(()) => Poll::Ready(()),
             Err(_) => self.go_on(cx),
         }

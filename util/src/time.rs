@@ -28,14 +28,14 @@
 //!
 //! # Whose timers
 //!
-//! With the feature `tokio`, in a runtime of tokio: that runtime's. The first sleep gives it an engine of one shard,
-//! which the runtime turns, so that a timer that fires costs no switch between threads; the engine goes with the
-//! runtime. What is made outside of a runtime is on the engine of the one that polls it first, as in
-//! `runtime.block_on(sleep(..))`. What is made in a runtime and outlives it goes on by the process's engine, and so
-//! does what is made after the runtime's end; but requests and bodies of the layers of this crate end with the runtime,
-//! as if their time were over. The module `tokio_rt` says what a runtime needs, when timers wait, and which threads
-//! keep the engine's memory. Elsewhere, on smol for example, which cannot be asked for "the" executor: the process's,
-//! which has workers.
+//! With the feature `tokio`, in a runtime of tokio: those of the runtime that polls, wherever the future was made. The
+//! first sleep that waits there gives the runtime an engine of one shard, which the runtime turns, so that a timer that
+//! fires costs no switch between threads; the engine goes with the runtime. What is polled outside of all runtimes, or
+//! outlives its own, goes on by the process's engine; but requests and bodies of the layers of this crate end with the
+//! runtime, as if their time were over. Where a test may hold time still, in a runtime of one thread with the feature
+//! `test-util`, the time is that of the runtime in which the future was made. The module `tokio_rt` says what a runtime
+//! needs, when timers wait, and which threads keep the engine's memory. Elsewhere, on smol for example, which cannot be
+//! asked for "the" executor: the process's, which has workers.
 //!
 //! # Tasks that never wait
 //!

@@ -114,33 +114,61 @@ thread_local! {
 }
 
 /// Calls `make` with the engine of the runtime that the thread is in, if it is in one that runs.
-#[inline(always)] // or a sleep goes through memory several times
 pub(crate) fn with_engine<R>(make: impl FnOnce(&Timer) -> R) -> Option<R> {
+    with_engine_that(|timer| !timer.is_stopped(), make)
+}
+
+/// Like [`with_engine`], but perhaps with one that is stopped, where the runtime is about to end.
+#[inline(always)] // what it returns would go through memory
+pub(crate) fn with_latest_engine<R>(make: impl FnOnce(&Timer) -> R) -> Option<R> {
+    with_engine_that(|_| true, make)
+}
+
+#[inline(always)]
+fn with_engine_that<R>(
+    serves: impl FnOnce(&Timer) -> bool,
+    make: impl FnOnce(&Timer) -> R,
+) -> Option<R> {
     let runtime = Handle::try_current().ok()?;
     let id = runtime.id();
     let with_latest = |latest: &RefCell<Option<(Id, Option<Timer>)>>| {
-        let is_latest = |(of, timer): &(Id, Option<Timer>)| {
-            *of == id && !timer.as_ref().is_some_and(Timer::is_stopped)
-        };
-        let mut known = latest.borrow();
-        if !known.as_ref().is_some_and(is_latest) {
-            drop(known);
-            renew(latest, &runtime, id);
-            known = latest.borrow();
+        let known = latest.borrow();
+        match &*known {
+            Some((of, timer)) if *of == id && timer.as_ref().is_none_or(serves) => {
+                timer.as_ref().map(make)
+            }
+            _ => {
+                drop(known);
+                with_renewed(latest, &runtime, id, make)
+            }
         }
-        known.as_ref()?.1.as_ref().map(make)
     };
     // A thread that ends has no thread-locals any more.
     LATEST.try_with(with_latest).ok()?
 }
 
-/// Makes a runtime the one that this thread has slept in last.
+/// Calls `make` with a runtime's engine, and makes that the one that this thread has slept in last.
 #[cold]
-fn renew(latest: &RefCell<Option<(Id, Option<Timer>)>>, runtime: &Handle, id: Id) {
+fn with_renewed<R>(
+    latest: &RefCell<Option<(Id, Option<Timer>)>>,
+    runtime: &Handle,
+    id: Id,
+    make: impl FnOnce(&Timer) -> R,
+) -> Option<R> {
+    renew(latest, runtime, id).as_ref().map(make)
+}
+
+fn renew(latest: &RefCell<Option<(Id, Option<Timer>)>>, runtime: &Handle, id: Id) -> Option<Timer> {
     let engine = engine_of(runtime, id);
-    let before = latest.replace(Some((id, engine)));
+    // In use while a waker is called that sleeps elsewhere.
+    let Ok(mut known) = latest.try_borrow_mut() else {
+        return engine;
+    };
+    let before = known.replace((id, engine.clone()));
+    drop(known);
     // Perhaps the last one of its engine: that wakes tasks.
     drop(before);
+    engine
 }
 
 fn engine_of(runtime: &Handle, id: Id) -> Option<Timer> {
@@ -288,6 +316,22 @@ mod tests {
             assert!(!engines().contains_key(&id) && engine.is_stopped());
             assert!(has_engine());
         }
+    }
+
+    /// As where the waker of a task is cloned, which its executor has written, while the task's timer is armed.
+    #[test]
+    fn a_thread_may_look_up_one_engine_while_it_uses_another() {
+        let [a, b] = runtimes();
+        let _inside = a.enter();
+        with_engine(|_| {
+            let _inside = b.enter();
+            for _ in 0..2 {
+                let found = has_engine();
+                assert!(found && engines().contains_key(&b.handle().id()));
+            }
+        })
+        .unwrap();
+        assert!(engines().contains_key(&a.handle().id()) && has_engine());
     }
 
     /// Notes whether a sleep finds the engine of its thread's runtime when it is woken.

@@ -1,5 +1,5 @@
-//! Which engine a sleep is on: that of the runtime in which it is made, or else polled in first, and the process's where
-//! there is none or the runtime has ended.
+//! Which engine a sleep is on: that of the runtime that polls it, and the process's where there is none or the runtime has
+//! ended. On one thread, where time may stand here, that of the runtime in which it is made, or else polled in first.
 #![cfg(target_os = "linux")]
 
 use futures_lite::{StreamExt as _, stream};
@@ -274,6 +274,43 @@ fn a_blocking_closure_outlives_its_runtime_and_sleeps_on() {
     told.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
+fn poll(wait: Pin<&mut impl Future<Output = ()>>) -> Poll<()> {
+    wait.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Whichever runtime it was made or has waited in before: that one may have ended, or nobody may run it.
+#[test]
+fn a_sleep_is_on_the_engine_of_the_runtime_that_polls_it() {
+    let name = "a_sleep_is_on_the_engine_of_the_runtime_that_polls_it";
+    in_child(name, || {
+        let [made, polls] = [two_threads(), two_threads()];
+        let tasks = |runtime: &Tokio| runtime.metrics().num_alive_tasks();
+        let inside = made.enter();
+        let mut wait = Box::pin(sleep(4 * MS));
+        drop(inside);
+        let start = Instant::now();
+        polls.block_on(wait.as_mut());
+        assert_eq!(tasks(&made), 0, "it has no engine");
+        assert!(tasks(&polls) > 0, "its engine's task");
+        for runtime in [&made, &polls, &made] {
+            wait.as_mut().reset(Instant::now() + HOUR);
+            let _inside = runtime.enter();
+            assert!(poll(wait.as_mut()).is_pending());
+            wait.as_mut().reset(start);
+            assert!(poll(wait.as_mut()).is_ready() && wait.is_elapsed());
+            wait.as_mut().reset(Instant::now() + 4 * MS);
+        }
+        drop(made);
+        polls.block_on(wait.as_mut());
+        assert!(wait.deadline() >= start + 4 * MS && wait.deadline() <= Instant::now());
+        assert_eq!(
+            threads_named("tick-"),
+            0,
+            "another one than the runtimes' was used"
+        );
+    });
+}
+
 /// Of several first sleeps at once, one makes the engine.
 #[test]
 fn a_runtime_has_one_engine_however_many_threads_ask_at_once() {
@@ -289,7 +326,7 @@ fn a_runtime_has_one_engine_however_many_threads_ask_at_once() {
                 scope.spawn(|| {
                     let _inside = runtime.enter();
                     start.wait();
-                    drop(sleep(HOUR));
+                    assert!(poll(pin!(sleep(HOUR))).is_pending());
                 });
             }
         });

@@ -6,7 +6,7 @@ use super::when::Kind;
 use super::{Clock, Deadline, MonotonicClock, QuickClock, TickRate, Time, When};
 use crate::contain::Contained;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// A clock of the user's.
@@ -45,6 +45,13 @@ impl TimeSource {
             clock,
             latest: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the machine's clock.
+    #[inline]
+    pub fn machine() -> &'static Self {
+        static MACHINE: OnceLock<TimeSource> = OnceLock::new();
+        MACHINE.get_or_init(|| Self::of(None))
     }
 
     #[inline]
@@ -96,6 +103,18 @@ impl TimeSource {
         match instant.checked_duration_since(here) {
             Some(ahead) => now + ahead,
             None => now - here.saturating_duration_since(instant),
+        }
+    }
+
+    /// Returns the point in time that `when` names now, before it is rounded to a tick.
+    #[inline]
+    pub fn point(&self, when: When) -> Time {
+        match when.kind() {
+            // Ready at once, so it must not lie ahead of the clock, as the quick one may.
+            Kind::After(_, Duration::ZERO) => self.now(),
+            Kind::After(grid, delay) => grid.round_up(self.start_of_delay() + delay),
+            Kind::At(grid, time) => grid.round_up(time),
+            Kind::AtInstant(grid, instant) => grid.round_up(self.time_of(instant)),
         }
     }
 
