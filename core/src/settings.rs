@@ -139,7 +139,7 @@ impl Settings {
         let Self {
             tick,
             max_pending,
-            budget: Budget { drain, fire, sweep },
+            budget,
             ..
         } = *self;
         if !(MIN_TICK..=MAX_TICK).contains(&tick) {
@@ -148,11 +148,8 @@ impl Settings {
         if max_pending == Some(0) {
             return Err(BuildError::ZeroMaxPending);
         }
-        match [("drain", drain), ("fire", fire), ("sweep", sweep)]
-            .iter()
-            .find(|part| part.1 == 0)
-        {
-            Some(&(which, _)) => Err(BuildError::ZeroBudget { which }),
+        match budget.zero_part() {
+            Some(which) => Err(BuildError::ZeroBudget { which }),
             None => Ok(TickRate::new(saturating_ns(tick))),
         }
     }

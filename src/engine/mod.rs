@@ -7,12 +7,12 @@
 //! | `handle` | [`TimerHandle`]: the owned handle of one timer; [`TimerGuard`], which cancels it |
 //! | `weak` | [`WeakTimer`]: a way to an engine that does not keep it |
 //! | `global` | the engine that all of a process's libraries may share |
-//! | `builder`, `settings` | [`Builder`] and its choices |
+//! | `builder`, `settings` | [`Builder`] and its choices, and how an engine stops |
 //! | `build` | from these to an engine |
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `crew` | what turns the shards, and ends them |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
-//! | `state`, `shutdown` | [`EngineState`]: where an engine stands; [`Shutdown`]: how it ends |
+//! | `state` | [`EngineState`]: where an engine stands |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
 //! | `events` | what an operator is told as it happens |
 //! | `task` | [`TimerTask`]: a closure as a payload |
@@ -40,7 +40,6 @@ pub(crate) mod pinning;
 pub(crate) mod retired;
 mod routing;
 mod settings;
-mod shutdown;
 mod state;
 mod stats;
 mod task;
@@ -62,8 +61,8 @@ pub(crate) use global::global_is_built;
 pub use handle::{TimerGuard, TimerHandle, TimerState};
 pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
 pub use pinning::{Pinning, unpin_current_thread};
-pub use settings::{Drive, IdleStrategy};
-pub use shutdown::Shutdown;
+pub use settings::{Drive, IdleStrategy, Shutdown};
+
 pub use state::EngineState;
 pub use stats::Stats;
 pub use task::TimerTask;

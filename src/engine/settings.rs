@@ -1,4 +1,4 @@
-//! Choices of the builder beyond numbers.
+//! Choices of a user beyond numbers: how an engine waits, who turns it, how it stops.
 
 use std::time::Duration;
 
@@ -55,4 +55,43 @@ pub enum Drive {
     Workers,
     /// No threads: the caller calls [`Timer::turn`](crate::Timer::turn). For tests and simulations.
     Manual,
+}
+
+/// Says what becomes of the timers that are pending when an engine ends.
+///
+/// New timers are refused from the moment of the call in every mode.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Shutdown, Timer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::new()?;
+/// timer.run_after(Duration::from_secs(3600), || println!("flushed early, not lost"))?;
+/// let unfired = timer.shutdown(Shutdown::FireAll, Duration::from_secs(5))?;
+/// assert!(unfired.is_empty());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Shutdown {
+    /// They are returned, due ones included. The default, and what [`Timer::stop`](crate::Timer::stop) does.
+    #[default]
+    ReturnUnfired,
+    /// They all fire now, each on its shard: the one case in which a timer fires before its deadline. They come in the
+    /// order of their deadlines, with two exceptions. A timer that was pushed out may stand at an earlier deadline of
+    /// its own. Of a tick with more than 16 384 timers, the rest takes turns with later ticks: see
+    /// [`Budget`](crate::Budget). A periodic timer fires once, even if it is moved meanwhile, and its next period is
+    /// returned.
+    FireAll,
+    /// They fire when they are due, for as long as this by the engine's clock or until none is left; then the rest is
+    /// returned. An engine that its caller turns fires what is due at the moment of the call. A periodic timer is not
+    /// waited for: the call that runs is its last one, and it is returned with the rest, at the end.
+    Drain {
+        /// How long from the call on; `Duration::MAX` means for ever. Of several drains the one that ends first counts.
+        /// Workers look at the clock before each turn. A timer that has not fired when the time is over is returned,
+        /// even if it was due a moment before. A turn that has begun goes on, to [`Budget::fire`](crate::Budget::fire)
+        /// timers.
+        within: Duration,
+    },
 }

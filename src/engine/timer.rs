@@ -4,7 +4,7 @@ use super::crew::status::EnginePhase;
 use super::handle::TimerHandle;
 use super::hold::TimerRef;
 use super::inner::{Berth, Inner};
-use super::shutdown::Shutdown;
+use super::settings::Shutdown;
 use super::state::EngineState;
 use super::stats::Stats;
 use super::task::TimerTask;

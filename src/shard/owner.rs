@@ -146,7 +146,7 @@ impl<T, O: Own> Owner<T, O> {
     /// from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep this up for
     /// ever.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) {
-        let now = self.wheel.begin_turn(now, budget.fire, resumed);
+        let now = self.wheel.begin_turn(now, budget, resumed);
         self.handle.counters.turns.add(1);
         if !resumed || self.draining {
             self.drain(now, budget.drain);

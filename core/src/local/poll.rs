@@ -206,7 +206,7 @@ impl<T> Steps for LocalTimer<T> {
         // Left over where the clock could not be read.
         self.rest(now);
         self.wheel
-            .begin_turn(self.rate.current(now), self.budget.fire, false);
+            .begin_turn(self.rate.current(now), &self.budget, false);
         Some(Poll::at(now))
     }
 

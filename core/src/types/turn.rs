@@ -76,6 +76,13 @@ impl Budget {
         self
     }
 
+    /// Returns the name of a part that is zero, with which no turn would make progress.
+    pub(crate) fn zero_part(&self) -> Option<&'static str> {
+        let Self { drain, fire, sweep } = *self;
+        let parts = [("drain", drain), ("fire", fire), ("sweep", sweep)];
+        parts.iter().find(|part| part.1 == 0).map(|part| part.0)
+    }
+
     /// Raises each part to at least one, with which every turn makes progress.
     #[doc(hidden)]
     pub fn at_least_one(self) -> Self {

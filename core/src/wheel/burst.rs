@@ -14,12 +14,12 @@ use alloc::vec::Vec;
 /// dead ones included.
 pub const BURST: usize = 16 * 1024;
 
-/// Counts the entries that come in a row.
+/// Counts the entries of one kind that come in a row, a *run*.
 pub(super) struct RunLimiter {
     limit: usize,
-    /// The property that the entries share.
-    of: u64,
-    /// Those that have come; zero begins the row anew.
+    /// The number that the entries of a run share: their tick.
+    kind: u64,
+    /// Entries of the run so far; zero begins it anew.
     pub(super) came: usize,
 }
 
@@ -28,25 +28,25 @@ impl RunLimiter {
     pub(super) const fn of_at_most(limit: usize) -> Self {
         Self {
             limit: if limit == 0 { 1 } else { limit },
-            of: 0,
+            kind: 0,
             came: 0,
         }
     }
 
-    /// Yields up to `left` entries of a bucket, which belong to the row `of`, to `due`; another row begins anew. What is
-    /// left when the row is full goes to the backlog.
+    /// Yields up to `left` entries of a bucket, which are of one `kind`, to `due`. Another kind begins a run anew. The
+    /// rest goes to the backlog when the run is full.
     #[inline]
     pub(super) fn give(
         &mut self,
-        of: u64,
+        kind: u64,
         chunks: &mut Chunks,
         bucket: &mut Bucket,
         backlog: &mut Bucket,
         left: &mut usize,
         due: &mut Vec<Entry>,
     ) {
-        if self.of != of {
-            (self.of, self.came) = (of, 0);
+        if self.kind != kind {
+            (self.kind, self.came) = (kind, 0);
         }
         let taken = chunks.take(bucket, (self.limit - self.came).min(*left), due, |_| ());
         *left -= taken;

@@ -1,4 +1,4 @@
-//! Defines the entry, and what a sweep is asked and reports.
+//! The entry: what a wheel stores of a timer.
 
 use core::alloc::Layout;
 
@@ -14,23 +14,6 @@ pub struct Entry {
 }
 
 const _: () = assert!(core::mem::size_of::<Entry>() == 16);
-
-/// The result of one call of [`Rings::sweep`](super::Rings::sweep).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sweep {
-    /// Entries looked at.
-    pub examined: usize,
-    /// Entries dropped because they were dead.
-    pub removed: usize,
-    /// The sweep has been through every bucket and starts over with the next call.
-    pub cycle_done: bool,
-}
-
-/// Tells a sweep which entries of a batch are dead: bit `n` of the answer stands for entry `n`.
-///
-/// A batch has between 1 and 64 entries. Looking at a whole batch lets the owner load the records
-/// of its timers side by side instead of one after the other.
-pub type DeadMask<'a> = &'a mut dyn FnMut(&[Entry]) -> u64;
 
 /// Ends the process: there is no memory for an entry of an accepted timer, and no caller to tell.
 #[cold]

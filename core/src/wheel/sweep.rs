@@ -11,7 +11,24 @@
 use super::chunks::{Bucket, Chunks};
 use super::pass::Pass;
 use super::row::BUCKETS;
-use super::{DeadMask, Entry, Rings, Sweep};
+use super::{Entry, Rings};
+
+/// The result of one call of [`Rings::sweep`](super::Rings::sweep).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// Entries looked at.
+    pub examined: usize,
+    /// Entries dropped because they were dead.
+    pub removed: usize,
+    /// The sweep has been through every bucket and starts over with the next call.
+    pub cycle_done: bool,
+}
+
+/// Tells a sweep which entries of a batch are dead: bit `n` of the answer stands for entry `n`.
+///
+/// A batch has between 1 and 64 entries. Looking at a whole batch lets the owner load the records
+/// of its timers side by side instead of one after the other.
+pub type DeadMask<'a> = &'a mut dyn FnMut(&[Entry]) -> u64;
 
 /// Where the sweep stands.
 #[derive(Clone, Copy)]

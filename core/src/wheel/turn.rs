@@ -9,7 +9,7 @@ use super::no_memory;
 use super::spare::Spare;
 use super::{Entry, Fate, Records, Rings, TimerStore};
 use crate::time::TickRate;
-use crate::types::Polled;
+use crate::types::{Budget, Polled};
 use alloc::vec::Vec;
 use core::mem::size_of;
 
@@ -78,12 +78,12 @@ impl Wheel {
         }
     }
 
-    /// Begins a turn at the tick `now`, or at the latest one of a turn before, in which up to `budget` entries are looked
-    /// at; [`end_turn`](Self::end_turn) ends it. Returns its tick. `resumed`: the last turn ran out of budget. Entries
+    /// Begins a turn at the tick `now`, or at the latest one of a turn before, within `budget`.
+    /// [`end_turn`](Self::end_turn) ends it. Returns its tick. `resumed`: the last turn ran out of budget. Entries
     /// deferred since then wait for the next turn.
-    pub fn begin_turn(&mut self, now: u64, budget: usize, resumed: bool) -> u64 {
+    pub fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) -> u64 {
         self.is_turning = true;
-        (self.left, self.fired, self.has_all) = (budget, 0, false);
+        (self.left, self.fired, self.has_all) = (budget.fire, 0, false);
         if !resumed && !self.rings.deferred.is_empty() {
             self.rings.insert_deferred();
         }
@@ -382,6 +382,8 @@ mod tests {
     use crate::wheel::log::MOST_YOUNG;
     use crate::wheel::{NodeMemory, Settled};
 
+    const HUNDRED: Budget = Budget::new().fire(100);
+
     /// Timers that all fire. None of them is said to be pending, so the log seals what it gets.
     struct All;
 
@@ -449,7 +451,7 @@ mod tests {
         assert!(!wheel.sweep(&timers, true, 100), "not too many");
         timers.asked.set(0);
         for now in 1..100 {
-            wheel.begin_turn(now, 100, false);
+            wheel.begin_turn(now, &HUNDRED, false);
             assert!(!wheel.end_turn(&timers, false, 100).more);
         }
         assert_eq!(timers.asked.get(), 0);
@@ -461,7 +463,7 @@ mod tests {
         let (mut wheel, mut timers) = far_entries(1_000);
         timers.live = false;
         let mut settle = |now| {
-            wheel.begin_turn(now, 100, false);
+            wheel.begin_turn(now, &HUNDRED, false);
             let is_busy = wheel.end_turn(&timers, false, 100).more;
             let settled = wheel.settle_spare(is_busy, NodeMemory::Spare);
             (settled == Settled::Returned, wheel.len())
@@ -494,7 +496,7 @@ mod tests {
         let mut wheel = latest_first();
         let mut fired = Vec::new();
         while fired.len() < TIMERS as usize {
-            wheel.begin_turn(END, 100, !fired.is_empty());
+            wheel.begin_turn(END, &HUNDRED, !fired.is_empty());
             fired.extend(core::iter::from_fn(|| wheel.next(&mut All)));
             let _ = wheel.end_turn(&All, false, 0);
         }
@@ -510,7 +512,7 @@ mod tests {
         let (mut all, mut taken_turns) = (0, 0);
         while all < TIMERS as usize {
             let before = wheel.log.len();
-            wheel.begin_turn(END, BUDGET, taken_turns > 0);
+            wheel.begin_turn(END, &Budget::new().fire(BUDGET), taken_turns > 0);
             let fired = core::iter::from_fn(|| wheel.next(&mut All)).count();
             let _ = wheel.end_turn(&All, false, 0);
             let taken = before - wheel.log.len();
@@ -538,11 +540,11 @@ mod tests {
             assert!(wheel.insert(far, &All));
             index += 1;
         }
-        wheel.begin_turn(soon - 1, 100, false);
+        wheel.begin_turn(soon - 1, &HUNDRED, false);
         assert!(wheel.next(&mut All).is_none());
         let _ = wheel.end_turn(&All, false, 0);
         wheel.accept(entry(soon, index), &All);
-        wheel.begin_turn(soon, 100, false);
+        wheel.begin_turn(soon, &HUNDRED, false);
         let fired = core::iter::from_fn(|| wheel.next(&mut All)).count();
         assert_eq!(fired, 2);
     }
