@@ -184,3 +184,46 @@ fn a_remote_cancels_during_a_periodic_call() {
         assert_eq!((it.timer.pending(), it.timer.is_pending(key)), (0, false));
     });
 }
+
+/// A remote cancels its periodic timer during a call whose handler drains the loop: one of them gets the payload, and the
+/// end of the call brings nothing back.
+#[test]
+fn cancel_or_drain_during_a_periodic_call() {
+    explore_loop(|mut it| {
+        let remote = it.remote();
+        let period = Period::fixed_delay(SOON);
+        let key = remote.schedule_periodic(Duration::ZERO, period, 7).unwrap();
+        let mut ends = None;
+        it.timer.poll_with(Time::ZERO, |timer, _| {
+            let remote = remote.clone();
+            let cancelling = spawn(move || remote.cancel(key).into_payload());
+            let drained: Vec<u64> = timer.drain().map(|it| it.payload).collect();
+            ends = Some((cancelling, drained));
+        });
+        let (cancelling, mut drained) = ends.unwrap();
+        drained.extend(cancelling.join().unwrap());
+        assert_eq!((drained, it.timer.pending()), (vec![7], 0));
+        assert_eq!(it.timer.poll(Time::ZERO + 2 * SOON, |_| ()).fired, 0);
+    });
+}
+
+/// A handler makes a remote, whose thread sends while the loop ends its poll and goes to sleep.
+#[test]
+fn send_by_a_remote_that_a_handler_makes() {
+    explore_loop(|mut it| {
+        it.timer.schedule(Time::ZERO, Duration::ZERO, 7).unwrap();
+        let mut sending = None;
+        let polled = it.timer.poll_with(Time::ZERO, |timer, expired| {
+            if expired.payload == 7 {
+                let remote = timer.remote();
+                sending = Some(spawn(move || send(remote, Duration::ZERO)));
+            }
+        });
+        let asleep = it.timer.poll_timeout(Time::ZERO);
+        sending.unwrap().join().unwrap();
+        if polled.fired == 1 {
+            it.assert_woken(asleep, Duration::ZERO);
+            assert_eq!(it.poll(), 1, "not seen by a poll");
+        }
+    });
+}

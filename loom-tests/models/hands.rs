@@ -5,8 +5,8 @@
 use super::harness::{Bound, Probe, bounded, explore, explore_as, name_of, spawn};
 use crate::sync::lock::{Condvar, Mutex};
 use crate::{
-    Builder, Clock, Drive, Expired, Key, ManualClock, Period, Pinning, ScheduleErrorKind, Shutdown,
-    Time, Timer, TurnError,
+    Builder, Cancel, Clock, Drive, Expired, Key, ManualClock, Period, Pinning, ScheduleErrorKind,
+    Shutdown, Time, Timer, TurnError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -551,5 +551,28 @@ fn free_or_call() {
             let every = Period::fixed_delay(SOON);
             timer.schedule_periodic(Duration::ZERO, every, 1).unwrap()
         });
+    });
+}
+
+/// A periodic timer is cancelled around a call that is made by hand, while the engine drains: one thread has the payload.
+/// A cancel that meets the claim has its last call, drain or not.
+#[test]
+fn cancel_or_call_or_drain() {
+    explore_shards(bounded(2, 1), 1, Drive::Manual, |timer, fired| {
+        let every = Period::fixed_delay(SOON);
+        let key = timer.schedule_periodic(Duration::ZERO, every, 1).unwrap();
+        let others = [timer.clone(), timer.clone()];
+        let [turns, cancels] = others;
+        let turning = spawn(move || turns.turn());
+        let cancelling = spawn(move || cancels.cancel(key));
+        let within = Duration::MAX;
+        let left = timer.shutdown(Shutdown::Drain { within }, Duration::MAX);
+        let left = left.unwrap().len();
+        let _ = turning.join().unwrap();
+        match cancelling.join().unwrap() {
+            Cancel::Won(1) => assert_eq!(left, 0),
+            Cancel::AfterCall => assert_eq!((left, fired.get()), (0, 1), "no last call"),
+            it => assert_eq!((left, it), (1, Cancel::Gone)),
+        }
     });
 }
