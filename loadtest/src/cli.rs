@@ -7,11 +7,13 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 use crate::failure::{BREACH, Failure, NOTHING};
 use crate::interrupt::Interrupt;
 use crate::machine;
-use crate::options::{EngineOptions, LoadOptions, ReplayOptions, Results, ServerOptions};
+use crate::options::{
+    ChurnOptions, EngineOptions, LoadOptions, ReplayOptions, Results, ServerOptions,
+};
 use crate::progress::say;
 use crate::report::model::Setting;
 use crate::report::outputs::Outputs;
-use crate::{replay, run, server};
+use crate::{churn, replay, run, server};
 
 /// Run the tickwheel timer engine under real load and prove from an independent ledger that no timer was
 /// lost, early or fired twice.
@@ -53,6 +55,11 @@ enum Command {
         #[command(flatten, next_help_heading = "Server")]
         server: ServerOptions,
     },
+    /// Let threads, engines and loops come and go (by default for 10 s) and judge the books
+    Churn {
+        #[command(flatten, next_help_heading = "Churn")]
+        churn: ChurnOptions,
+    },
 }
 
 const RESULTS: &str = "Results";
@@ -86,6 +93,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> Result<ExitCode, Failure> {
             engine,
         }) => replay::replay(options, engine, quiet, &interrupt)?,
         Some(Command::Server { server }) => server::run(server, quiet, &interrupt)?,
+        Some(Command::Churn { churn }) => churn::run(churn, &interrupt)?,
     };
     report.settings = settings(matches);
     report.notes.extend(busy);

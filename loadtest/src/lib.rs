@@ -6,6 +6,7 @@
 //! * `run` - producers and engine of a load run; it also records one
 //! * `replay` - runs a recorded workload in real time or on the manual clock
 //! * `server` - drives an idle server with real connections and judges when it closes them
+//! * `churn` - lets threads, engines and loops come and go
 //! * `driver` - calls the engine and enters every answer into the ledger
 //! * `outcome` - what a run or a replay came to, as a part of a report
 //! * `ledger` - the program's own record of every timer, and the verdict
@@ -20,6 +21,7 @@
     reason = "it panics where nobody reads the error output; use `progress::say`"
 )]
 
+mod churn;
 mod cli;
 mod delays;
 mod driver;

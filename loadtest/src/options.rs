@@ -90,6 +90,14 @@ pub(crate) struct ServerOptions {
     pub(crate) tell_server: Option<Duration>,
 }
 
+/// How long everything comes and goes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ChurnOptions {
+    /// How long to run
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) duration: Duration,
+}
+
 /// How the engine is built.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EngineOptions {

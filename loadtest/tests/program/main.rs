@@ -1,5 +1,6 @@
 //! Runs the real program as a user would and looks at what it says, writes and returns.
 
+mod churn;
 mod runs;
 mod server;
 
