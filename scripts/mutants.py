@@ -2,7 +2,8 @@
 """Mutation testing: small changes of the library, of which a test must notice each.
 
     scripts/mutants.py                  everything; hours
-    scripts/mutants.py ROOM ...         the rooms of `src` and `core/src` (turn, node, ...), or one file of them (wheel/log.rs)
+    scripts/mutants.py ROOM ...         the rooms of `src` and `core/src` (turn, node, ...), or one file of them (wheel/log.rs,
+                                        core/src/wheel/log.rs)
 
 cargo-mutants says what is changed. Built one by one its mutants take days, so a few programs have all of them: each
 function holds a changed copy of its body for some of its mutants, and an environment variable chooses one. A test
@@ -435,12 +436,14 @@ def verdict(mutant, tests, caught):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("rooms", nargs="*", metavar="ROOM")
-    wanted = parser.parse_args().rooms
+    wanted = [inside(room) for room in parser.parse_args().rooms]
     every = [it.name.removesuffix(".rs") for crate in ("core/src", "src") for it in (ROOT / crate).iterdir()]
     WORK.mkdir(parents=True, exist_ok=True)
     copy_tree()
     sources, functions = listed(wanted or every)
     tried = [mutant for function in functions for mutant in function.mutants]
+    if not tried:
+        sys.exit(f"no mutant lies in {', '.join(wanted)}")
     known = {name: it for source in sources.values() for name, it in source.results().items()}
     hashes, found = set(hashes_of_programs().values()), {}
     for mutant in tried:
@@ -522,9 +525,9 @@ def files_of(path):
 
 
 def hashes_of_programs():
-    """Returns a hash for each program of tests. That of the library's own ones is of the models."""
+    """Returns a hash for each program of tests. That of the unit tests of both crates is of the models."""
     programs = {it.stem: it for it in (TREE / "tests").iterdir() if it.is_file() or (it / "main.rs").exists()}
-    programs["tickwheel"] = TREE / "loom-tests"
+    programs["tickwheel"] = programs["tickwheel_core"] = TREE / "loom-tests"
     hashes = {}
     for name in programs.keys() - NOT_RUN:
         hashed = hashlib.sha256(name.encode())
