@@ -11,6 +11,10 @@
 # (as root; it goes to /usr and does not touch the toolchain of `~/.cargo`). The sanitizer does not understand
 # fences: see docs/TESTING.md for what that means here.
 #
+# Before that it must report a race that is there on purpose (scripts/sanitizers/race.rs), so that a run without a
+# report says something. It needs no suppressions: one that names a frame of the standard library would also hide what
+# lies between two frames of ours.
+#
 # Tests ask for more memory than there can be and expect a refusal: the sanitizers are told to refuse as well.
 # Tests start threads in a child of a fork. ThreadSanitizer ends such a process, because its locks may have been copied
 # while another thread had them, unless it is told not to.
@@ -36,7 +40,7 @@ step() {
   local name=$1 start=$SECONDS
   shift
   say "$name: $*"
-  timeout --signal=KILL "$LIMIT" "$@"
+  if [[ $(type -t "$1") == function ]]; then "$@"; else timeout --signal=KILL "$LIMIT" "$@"; fi
   say "$name: ok, $((SECONDS - start)) s"
 }
 
@@ -62,6 +66,7 @@ thread() {
     symbolizer=$(ls /usr/bin/llvm-symbolizer /usr/bin/llvm-symbolizer-* 2>/dev/null | tail -n 1 || true)
     export TSAN_OPTIONS="halt_on_error=1 allocator_may_return_null=1 die_after_fork=0"
     TSAN_OPTIONS+=${symbolizer:+" external_symbolizer_path=$symbolizer"}
+    step "thread, a race on purpose" finds_the_race
     # It does not see that `fetch_max` is atomic, so what that publishes looks like a race.
     step "thread, tests" cargo test -Zbuild-std --target $TARGET -p tickwheel "${TESTS[@]}" -- \
       "${SKIP[@]}" --skip models::clock::set_or
@@ -70,6 +75,29 @@ thread() {
     step "thread, load with handles" cargo run -Zbuild-std --target $TARGET -p tickwheel-loadtest -- \
       --duration 3s --no-pin --handles --payload closure --no-report
   )
+}
+
+# Whether a race is reported that is there on purpose: at the program's line, called by the library.
+finds_the_race() {
+  local program=$CARGO_TARGET_DIR/race report
+  mkdir -p "$program"
+  cp scripts/sanitizers/race.rs "$program/main.rs"
+  cat >"$program/Cargo.toml" <<END
+[workspace]
+[package]
+name = "race"
+edition = "2024"
+[[bin]]
+name = "race"
+path = "main.rs"
+[dependencies]
+tickwheel = { path = "$PWD" }
+END
+  cp Cargo.lock "$program"
+  cargo build -Zbuild-std --target $TARGET --manifest-path "$program/Cargo.toml"
+  report=$("$CARGO_TARGET_DIR/$TARGET/debug/race" 2>&1) && { echo "it reports no race where there is one"; return 1; }
+  grep -q 'ThreadSanitizer: data race' <<<"$report" && grep -q 'race::write' <<<"$report" &&
+    grep -q 'tickwheel::' <<<"$report" || { echo "$report"; return 1; }
 }
 
 address() {
