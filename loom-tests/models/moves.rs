@@ -7,7 +7,7 @@ use crate::node::moves::Move;
 /// After a confirmed move out the timer does not fire at its old deadline.
 #[test]
 fn moved_later_or_fire() {
-    explore_timer(UNBOUNDED, BARE, 10, |world, timer| {
+    explore_timer(bounded_when_quick(3), BARE, 10, |world, timer| {
         let mover = world.mover(1, timer, 20);
         let decided = world.due(timer, timer.mark, 10);
         let moved = mover.join().unwrap();
@@ -225,9 +225,9 @@ fn move_or_drop_handle_or_cancel() {
 fn reset_or_fire() {
     for to in [5, 20] {
         explore_timer(bounded(4, 3), HELD, 10, move |world, timer| {
-            let future = spawn_with(world, move |world| match world.move_to(0, timer, to) {
-                Move::Gone => Err(world.cancel_and_release(0, timer)),
-                moved => Ok(moved),
+            let future = spawn_with(world, move |world| match world.move_alone(timer, to, 0) {
+                None => Err(world.cancel_and_release(0, timer)),
+                Some((_, moved)) => Ok(moved),
             });
             let decided = world.due(timer, timer.mark, 10);
             match future.join().unwrap() {
@@ -242,4 +242,66 @@ fn reset_or_fire() {
             }
         });
     }
+}
+
+/// A future pushes its timer out and pulls it in again, and tells the owner nothing while the first entry is still to be
+/// looked at; meanwhile the owner looks at that.
+#[test]
+fn reset_out_and_in_or_looked_at() {
+    for now in [5, 10] {
+        explore_timer(bounded(4, 3), HELD, 10, move |world, timer| {
+            let future = spawn_with(world, move |world| {
+                let (look, told) = world.move_alone(timer, 30, 0)?;
+                assert_eq!(told, Move::Later, "pushed out");
+                let (_, told) = world.move_alone(timer, 20, look)?;
+                Some(told)
+            });
+            let decided = world.due(timer, timer.mark, now);
+            match future.join().unwrap() {
+                None => assert_eq!(decided, Decided::Fired(10), "somebody asked for it"),
+                Some(told) => {
+                    let fired = world.fire_the_rest(timer, decided.inserted(), [told]);
+                    assert_eq!(fired, Some(20));
+                }
+            }
+            world.release(0, timer);
+        });
+    }
+}
+
+/// The same while the message that brings the first entry arrives.
+#[test]
+fn reset_out_and_in_or_arrived() {
+    explore_timer(bounded(4, 3), HELD, 10, |world, timer| {
+        let future = spawn_with(world, move |world| {
+            let (look, _) = world.move_alone(timer, 30, 0).unwrap();
+            world.move_alone(timer, 20, look).unwrap().1
+        });
+        let inserted = world.table.arrive(timer.index, timer.mark);
+        let told = future.join().unwrap();
+        assert_eq!(world.fire_the_rest(timer, inserted, [told]), Some(20));
+        world.release(0, timer);
+    });
+}
+
+/// A future pulls its timer in, and out again, and in, while its message arrives: the owner is told no second time as long
+/// as it has not taken the first message.
+#[test]
+fn reset_in_and_out_and_in_or_arrived() {
+    explore_timer(bounded(4, 3), HELD, 40, |world, timer| {
+        let (look, first) = world.move_alone(timer, 10, 0).unwrap();
+        assert!(look == 10 && matches!(first, Move::Earlier { .. }));
+        let future = spawn_with(world, move |world| {
+            let (look, _) = world.move_alone(timer, 30, look).unwrap();
+            world.move_alone(timer, 20, look).unwrap().1
+        });
+        let inserted = world.arrive(timer, first);
+        assert!(
+            !world.due(timer, timer.mark, 40).fired(),
+            "the first entry is a zombie now"
+        );
+        let told = future.join().unwrap();
+        assert_eq!(world.fire_the_rest(timer, inserted, [told]), Some(20));
+        world.release(0, timer);
+    });
 }

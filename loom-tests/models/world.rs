@@ -7,7 +7,7 @@
 use super::harness::{Bound, JoinHandle, Ledger, Payload, explore_as, name_of, spawn_with};
 use crate::node::fired::Due;
 use crate::node::magazine::{CAPACITY, ThreadCache};
-use crate::node::moves::Move;
+use crate::node::moves::{Move, MoveAlone};
 use crate::node::offer::offer;
 use crate::node::table::{Armed, Table};
 use crate::state::Phase;
@@ -107,6 +107,16 @@ impl World {
             timer.generation,
             deadline,
         )
+    }
+
+    /// A future moves its timer, by the steps of `shard::producer`: the tick by which the owner looks at it then, and
+    /// what the owner is told.
+    pub(super) fn move_alone(&self, timer: Armed, to: u64, look: u64) -> Option<(u64, Move)> {
+        let MoveAlone { look, tell } = self.table.move_alone(timer.index, to, look)?;
+        Some(match tell {
+            Some(mark) => (to, Move::Earlier { mark }),
+            None => (look, Move::Later),
+        })
     }
 
     pub(super) fn release(&self, thread: usize, timer: Armed) {

@@ -23,10 +23,12 @@ use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
 use crate::node::offer::offer;
+use crate::node::table::Armed;
 use crate::shard::{Producer, ShardHandle};
 use crate::state::Phase;
 use crate::time::{Deadline, Time, TimeSource, When};
-use crate::types::{Key, ScheduleErrorKind};
+use crate::types::ScheduleErrorKind;
+use std::num::NonZeroU32;
 use std::task::{Poll, Waker};
 
 /// Where a sleep stands.
@@ -70,11 +72,22 @@ pub(crate) struct WakeTimer {
     engine: Option<EngineRef<TimerTask>>,
     /// The waker that the armed timer's node carries, if it carries one.
     waker: Identity,
-    /// A timer that has been armed and not let go of.
-    armed: Option<Key<TimerTask>>,
+    /// The tick by which the owner looks at the armed timer, if that was moved and not looked at since.
+    look: u64,
+    /// The node of a timer that has been armed and not let go of, inverted, as in a key.
+    armed: Option<NonZeroU32>,
+    /// The shard of that node.
+    shard: u16,
     hold: Hold,
     /// The sleep's, where it takes no room.
     pub(crate) stage: Stage,
+}
+
+/// The node of an armed timer, which this holds.
+#[derive(Clone, Copy)]
+struct Node {
+    shard: usize,
+    index: u32,
 }
 
 /// Which waker it is: two wakers that are equal wake the same task, while one of them lives.
@@ -117,7 +130,9 @@ impl WakeTimer {
         Self {
             engine: timer.map(|timer| EngineRef::new(&timer.inner)),
             waker: (0, 0),
+            look: 0,
             armed: None,
+            shard: 0,
             hold,
             stage: Stage::Elapsed,
         }
@@ -209,11 +224,13 @@ impl WakeTimer {
         let identity = identity(&waker);
         let tick = engine.rate.deadline_at(deadline);
         let scheduled = offer(TimerTask::waking(waker), |task| {
-            engine.schedule(tick, task, true, ShardHandle::key)
+            let place = |shard: &ShardHandle<_>, armed: Armed| (shard.id, armed.index);
+            engine.schedule(tick, task, true, place)
         });
         match scheduled {
-            Ok(key) => {
-                (self.engine, self.armed, self.waker) = (Some(engine), Some(key), identity);
+            Ok((shard, index)) => {
+                (self.engine, self.waker) = (Some(engine), identity);
+                (self.shard, self.armed) = (shard, NonZeroU32::new(!index));
                 Ok(())
             }
             Err(error) => {
@@ -226,8 +243,16 @@ impl WakeTimer {
 
     /// Returns the timer that is armed, and its engine.
     #[inline]
-    fn armed(&self) -> Option<(EngineRef<TimerTask>, Key<TimerTask>)> {
-        Some((self.engine?, self.armed?))
+    fn armed(&self) -> Option<(EngineRef<TimerTask>, Node)> {
+        Some((self.engine?, self.node()?))
+    }
+
+    #[inline]
+    fn node(&self) -> Option<Node> {
+        Some(Node {
+            shard: usize::from(self.shard),
+            index: !self.armed?.get(),
+        })
     }
 
     /// Notes that no timer is armed any more, before its node is released.
@@ -243,10 +268,10 @@ impl WakeTimer {
     /// ended it is let go of.
     #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        let Some((engine, key)) = self.armed() else {
+        let Some((engine, node)) = self.armed() else {
             return Poll::Ready(Err(ScheduleErrorKind::Stopped));
         };
-        let mut phase = engine.phase_of(key);
+        let mut phase = engine.phase_of(node);
         if phase == Phase::Pending {
             if engine.status.phase() == EnginePhase::Init {
                 return self.poll_in_a_fork(waker);
@@ -254,21 +279,21 @@ impl WakeTimer {
             if self.waker == identity(waker) {
                 return Poll::Pending;
             }
-            if let Some(armed) = self.rearm(&engine, key, waker) {
+            if let Some(armed) = self.rearm(&engine, node, waker) {
                 return armed.map_or_else(|kind| Poll::Ready(Err(kind)), |()| Poll::Pending);
             }
-            phase = engine.phase_of(key);
+            phase = engine.phase_of(node);
         }
         let ended = if phase == Phase::Fired {
             Ok(())
         } else {
-            Err(engine.why_closed(key.shard()))
+            Err(engine.why_closed(node.shard))
         };
         // The payload is gone: there is nothing to cancel.
         self.let_go();
-        let release = |producer: Producer<'_, TimerTask>| producer.release(key.index());
+        let release = |producer: Producer<'_, TimerTask>| producer.release(node.index);
         // Perhaps the last use of the engine.
-        engine.on_shard(key.shard(), (), release);
+        engine.on_shard(node.shard, (), release);
         Poll::Ready(ended)
     }
 
@@ -287,7 +312,7 @@ impl WakeTimer {
     /// Returns whether the timer is armed and has fired.
     pub(crate) fn has_fired(&self) -> bool {
         self.armed()
-            .is_some_and(|(engine, key)| engine.phase_of(key) == Phase::Fired)
+            .is_some_and(|(engine, node)| engine.phase_of(node) == Phase::Fired)
     }
 
     /// Puts a timer that wakes `waker` in the place of the armed one; `None` if that has ended.
@@ -295,18 +320,18 @@ impl WakeTimer {
     fn rearm(
         &mut self,
         engine: &EngineRef<TimerTask>,
-        key: Key<TimerTask>,
+        node: Node,
         waker: &Waker,
     ) -> Option<Result<(), ScheduleErrorKind>> {
         // Of the user's, and before anything is done.
         let waker = waker.clone();
         let identity = identity(&waker);
         let task = TimerTask::waking(waker);
-        // The key is this engine's, so there is a shard of this number.
-        let replaced = engine.on_shard(key.shard(), None, |producer| {
+        // The node is this engine's, so there is a shard of this number.
+        let replaced = engine.on_shard(node.shard, None, |producer| {
             // Between two timers no node is counted.
             producer.thread.handles_made.add(1);
-            let replaced = producer.replace(key.index(), task);
+            let replaced = producer.replace(node.index, task);
             if matches!(replaced, Ok((_, Err(_)))) {
                 self.let_go();
             }
@@ -322,7 +347,7 @@ impl WakeTimer {
         };
         // Before the old one goes, whose destructor may do anything.
         let (armed, answer) = match scheduled {
-            Ok(key) => (Some(key), Ok(())),
+            Ok(key) => (NonZeroU32::new(!key.index()), Ok(())),
             Err(error) => {
                 let (kind, task) = error.into_parts();
                 forget(task);
@@ -339,7 +364,7 @@ impl WakeTimer {
     /// An armed timer is moved. If its time has come, or if it is pulled in to what has passed, it is let go of, and its
     /// waker has been woken.
     pub(crate) fn reset(&mut self, when: When, before: Time) -> Time {
-        let Some((engine, key)) = self.armed() else {
+        let Some((engine, node)) = self.armed() else {
             self.stage = Stage::new(when);
             return self.time(when);
         };
@@ -348,12 +373,15 @@ impl WakeTimer {
             nominal = self.now();
         }
         // No clock is read for a deadline that is pushed out.
-        if when.is_now() || nominal < before && nominal.has_passed(self.now()) {
+        if when.is_now() || nominal < before && self.has_passed(nominal) {
             self.stage = Stage::Elapsed;
-        } else if engine.reschedule(key, tick).is_moved() {
+        } else if let Some(look) = engine.on_shard(node.shard, None, |producer| {
+            producer.move_alone(node.index, tick, self.look)
+        }) {
+            self.look = look;
             return nominal;
         } else {
-            // Also of a timer that has not ended: its owner has settled the deadline, and is about to fire it.
+            // It has ended.
             self.stage = Stage::new(when);
         }
         if let Some(waker) = self.end() {
@@ -373,9 +401,9 @@ impl WakeTimer {
     /// Cancels the timer, if it is pending, lets go of it, and returns its waker.
     #[inline]
     fn end(&mut self) -> Option<Waker> {
-        let (engine, key) = self.armed()?;
+        let (engine, node) = self.armed()?;
         self.let_go();
-        engine.on_shard(key.shard(), None, |producer| end_held(producer, key))
+        engine.on_shard(node.shard, None, |producer| end_held(producer, node))
     }
 }
 
@@ -384,15 +412,15 @@ impl Drop for WakeTimer {
     fn drop(&mut self) {
         let Some(engine) = self.engine else { return };
         let is_counted = self.hold == Hold::Future;
-        let Some(key) = self.armed else {
+        let Some(node) = self.node() else {
             if is_counted {
                 // The count is summed over all shards, so any shard may count this one.
                 engine.on_shard(0, (), |producer| _ = producer.thread.handles_dropped.add(1));
             }
             return;
         };
-        let waker = engine.on_shard(key.shard(), None, |producer| {
-            let waker = end_held(producer, key);
+        let waker = engine.on_shard(node.shard, None, |producer| {
+            let waker = end_held(producer, node);
             if is_counted {
                 // The last use of the engine.
                 producer.thread.handles_dropped.add(1);
@@ -407,8 +435,8 @@ impl Drop for WakeTimer {
 
 /// Cancels a future's timer, if it is pending, releases its node, and returns its waker.
 #[inline]
-fn end_held(producer: Producer<'_, TimerTask>, key: Key<TimerTask>) -> Option<Waker> {
-    producer.end_held(key.index(), |task| task.try_into_waker().ok())?
+fn end_held(producer: Producer<'_, TimerTask>, node: Node) -> Option<Waker> {
+    producer.end_held(node.index, |task| task.try_into_waker().ok())?
 }
 
 impl Timer {
@@ -420,12 +448,12 @@ impl Timer {
 }
 
 impl Inner<TimerTask> {
-    /// Returns the phase of the timer behind a key, whose node the caller holds.
+    /// Returns the phase of the timer behind a node, which the caller holds.
     #[inline]
-    fn phase_of(&self, key: Key<TimerTask>) -> Phase {
-        let handle = self.handle(key);
+    fn phase_of(&self, node: Node) -> Phase {
+        let handle = self.handles.get(node.shard);
         handle.map_or(Phase::Returned, |handle| {
-            handle.table.held_state(key.index()).phase()
+            handle.table.held_state(node.index).phase()
         })
     }
 }

@@ -228,8 +228,8 @@ impl<E> Sleep<E> {
     /// The waker of the latest poll stays where it is, and the future need not be polled for it. If its time had come
     /// before, that waker has been woken already, and the future wakes again only if it is polled. Pulled in to a point
     /// in time that has passed, or to a delay of zero, it is ready, and wakes at once. Pushing the deadline out costs
-    /// two words; pulling it in about as much as arming, and a reading of the clock. While memory is refused that may
-    /// have no effect.
+    /// two words. So does pulling it in, and a reading of the clock, but once between two looks of the worker at the timer
+    /// it costs about as much as arming. While memory is refused that may have no effect.
     pub fn reset(&mut self, when: impl Into<When>) {
         self.deadline = self.wake_timer.reset(when.into(), self.deadline);
     }

@@ -13,8 +13,8 @@
 //! Nodes lie in type-stable segments and are named by their numbers. Between two lives of a node the magazine (and the
 //! depot's stacks, [P5]) order the last holder before the next armer.
 //!
-//! The owner of the shard writes no part of a node while it inserts the node's entry: the canceller's compare-and-swap
-//! finds the line where the producer left it.
+//! The owner of the shard writes no part of a node while it inserts the node's entry, unless that was moved before: the
+//! canceller's compare-and-swap finds the line where the producer left it.
 
 pub(crate) mod fired;
 pub(crate) mod limit;

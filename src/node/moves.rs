@@ -1,8 +1,8 @@
 //! The node table: a timer's deadline moves.
 //!
-//! Any thread moves a deadline. The owner learns of it when the entry that is inserted comes due, or, if that would be
-//! too late, by a message. Wherever a mover stops, the timer fires at its old deadline at the latest, and other
-//! threads may move it as if the mover were not there.
+//! Any thread moves a deadline; that of a future's timer, only the thread that has the future. The owner learns of it when
+//! the entry that is inserted comes due, or, if that would be too late, by a message. Wherever a mover stops, the timer
+//! fires at its old deadline at the latest, and other threads may move it as if the mover were not there.
 
 use super::magazine::ThreadCache;
 use super::table::Table;
@@ -23,7 +23,47 @@ pub(crate) enum Move {
     Gone,
 }
 
+/// A move by the only thread that moves the timer.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MoveAlone {
+    /// The tick by which the owner looks at the timer next, if it is told nothing.
+    pub(crate) look: u64,
+    /// The mark of the message by which the owner must be told.
+    pub(crate) tell: Option<u32>,
+}
+
 impl<T> Table<T> {
+    /// Moves the deadline of a timer whose node the caller holds, and which no other thread moves; `None` if it has ended.
+    ///
+    /// `look` is the tick by which the owner looks at the timer: what the last move returned, or that of the message that
+    /// was sent for it. The owner is told only of a deadline before that: a timer that is pushed out and pulled in again
+    /// still has the entry at its first deadline. `MOVED` says whether that holds: who looks clears it. Then the owner has
+    /// read the deadline before this move, so it looks again by that.
+    #[inline]
+    pub(crate) fn move_alone(&self, index: u32, deadline: u64, look: u64) -> Option<MoveAlone> {
+        let node = self.nodes.get(index)?;
+        let (mut seen, looked) = node.state.begin_move_alone()?;
+        let before = node.deadline.load().tick();
+        node.deadline.set(deadline);
+        let mut look = if looked { before } else { look };
+        loop {
+            let is_told = deadline < look;
+            match node.state.finish_move_alone(seen, is_told) {
+                Ok(moved) => {
+                    let tell = is_told.then(|| moved.mark());
+                    return Some(MoveAlone { look, tell });
+                }
+                Err(now) if !now.is_live() => return None,
+                Err(now) => {
+                    // Of the two deadlines the owner has read one.
+                    look = before.max(deadline);
+                    seen = now;
+                }
+            }
+        }
+    }
+
     /// Moves a living timer's deadline.
     #[inline]
     pub(crate) fn move_to(
@@ -66,7 +106,14 @@ impl<T> Table<T> {
     #[inline]
     pub(crate) fn arrive(&self, index: u32, mark: u32) -> Option<(u64, u32)> {
         let node = self.nodes.get(index)?;
-        let mark = node.state.arrive(mark)?;
-        Some((node.deadline.load().tick(), mark))
+        let mut mark = mark;
+        loop {
+            let seen = node.state.arrive(mark)?;
+            let tick = node.deadline.load().tick();
+            if node.state.is_still(seen) {
+                return Some((tick, seen.mark()));
+            }
+            mark = seen.mark();
+        }
     }
 }

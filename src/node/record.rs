@@ -172,11 +172,11 @@ const fn stored(tick: u64) -> u64 {
 }
 
 impl DeadlineWord {
-    /// Sets the deadline of a timer that no other thread knows.
+    /// Sets the deadline of a timer that no other thread knows, or no other thread moves.
     #[inline]
     pub(super) fn set(&self, tick: u64) {
-        // ORDERING: Release: a reader, even with an old key, sees that the timer before has ended. [P23]
-        // With the state it is published by the Release in `arm` [P1].
+        // ORDERING: Release: a reader, even with an old key, sees that the timer before has ended [P23], and the owner
+        // that the timer has been moved [P28]. With the state it is published by the Release in `arm` [P1].
         self.0.store(stored(tick), Ordering::Release);
     }
 
@@ -195,8 +195,10 @@ impl DeadlineWord {
 
     #[inline]
     pub(super) fn load(&self) -> Seen {
-        // ORDERING: Relaxed: who acts on it has the state word's Acquire before [P3], and a compare-and-swap after.
-        Seen(self.0.load(Ordering::Relaxed))
+        // ORDERING: Acquire pairs with `set`, by which a thread moves its timer alone: an owner that reads the deadline
+        // sees that it was moved in the state that it checks next [P28]. Otherwise who acts on it has the state word's
+        // Acquire before [P3], and a compare-and-swap after.
+        Seen(self.0.load(Ordering::Acquire))
     }
 
     /// Replaces the deadline, unless it is settled and `final_when_settled`; returns the tick that stood there before.

@@ -271,6 +271,10 @@ impl<T> Table<T> {
             let found = node.deadline.load();
             let tick = found.tick();
             if tick > now {
+                if !node.state.is_still(seen) {
+                    seen = node.state.load();
+                    continue;
+                }
                 return Err(Fate::Reinsert { tick, mark });
             }
             return Ok((seen, found));

@@ -7,6 +7,8 @@ use super::handle::{Message, ShardHandle, ThreadState};
 use crate::node::fired::Due;
 use crate::node::moves::Move;
 #[cfg(any(feature = "futures", test))]
+use crate::node::moves::MoveAlone;
+#[cfg(any(feature = "futures", test))]
 use crate::node::offer::offer;
 use crate::node::offer::{Offer, Refusal};
 use crate::node::table::Armed;
@@ -296,10 +298,25 @@ impl<T> Producer<'_, T> {
         match self.move_deadline(key, deadline) {
             Move::Gone => return false,
             Move::Later | Move::Overtaken => {}
-            Move::Earlier { mark } => self.send_move(deadline, key.index(), mark),
+            Move::Earlier { mark } => _ = self.send_move(deadline, key.index(), mark),
         }
         self.thread.moves.add(1);
         true
+    }
+
+    /// Moves the deadline of a timer whose node the caller holds, and which no other thread moves: see
+    /// [`move_alone`](crate::node::table::Table::move_alone). Returns the tick by which the owner looks at it then.
+    #[cfg(any(feature = "futures", test))]
+    #[inline]
+    pub(crate) fn move_alone(self, index: u32, deadline: u64, look: u64) -> Option<u64> {
+        let MoveAlone { mut look, tell } = self.shard.table.move_alone(index, deadline, look)?;
+        if let Some(mark) = tell {
+            if self.send_move(deadline, index, mark) {
+                look = deadline;
+            }
+        }
+        self.thread.moves.add(1);
+        Some(look)
     }
 
     /// Begins a periodic timer. Lock-free; allocates once.
@@ -377,14 +394,16 @@ impl<T> Producer<'_, T> {
         !closed
     }
 
-    /// Tells the owner of an earlier deadline. Until it knows, and if it never does, the old entry stands.
-    fn send_move(self, deadline: u64, index: u32, mark: u32) {
-        // A closed shard is no loss: `stop` finds the timer in the table. Without memory the timer fires by its old
-        // entry.
-        if self.thread.writer.is_ready() || self.fetch_block().is_ok() {
+    /// Tells the owner of an earlier deadline. Until it knows, and if it never does, the old entry stands; false if it is
+    /// not told, for lack of memory.
+    fn send_move(self, deadline: u64, index: u32, mark: u32) -> bool {
+        // A closed shard is no loss: `stop` finds the timer in the table.
+        let is_sent = self.thread.writer.is_ready() || self.fetch_block().is_ok();
+        if is_sent {
             self.thread.moves_sent.add(1);
             let _ = self.send(deadline, index, mark);
         }
+        is_sent
     }
 }
 

@@ -25,6 +25,9 @@
 //! * **Move**: a mover takes a reference, replaces the deadline, and lets go by a step that sets `MOVED`. The owner clears
 //!   that before it reads the deadline, and its own step fails if another move has come: no timer fires at a deadline
 //!   that was moved. `node::record` says what settles the deadline while a mover has a reference.
+//!   A future has its timer's handle and moves it alone: it takes no other reference, and sets `MOVED` before it replaces
+//!   the deadline and again afterwards. An owner that puts an entry at a deadline checks the state once more: so `MOVED`
+//!   stays set as long as the entry before the move is there.
 //! * **Claim**: before each call of a periodic timer the owner claims it, and has the payload to itself. A thread that
 //!   ends the timer meanwhile leaves the payload to the owner, who calls the handler for the last time.
 //! * **Entries** are hints. Each has the *mark* of a state; an entry whose mark differs is a zombie.

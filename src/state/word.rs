@@ -224,41 +224,79 @@ impl StateWord {
         State(self.0.fetch_sub(MOVER, Ordering::AcqRel) - MOVER).is_free()
     }
 
-    /// Decides, as the owner, about an entry with this mark, which has just arrived: the mark to insert it with; `None` if
-    /// the timer has ended, or another entry has taken over.
+    /// Says, to the only thread that moves the timer, from now on whether the owner has looked at the deadline: `MOVED`
+    /// is set, and an owner that looks clears it. The caller holds the node.
+    ///
+    /// Returns the state, and whether the owner may have looked since the last move; `None` if the timer has ended.
     #[inline]
-    pub(crate) fn arrive(&self, mark: u32) -> Option<u32> {
+    pub(crate) fn begin_move_alone(&self) -> Option<(State, bool)> {
+        let mut seen = self.load();
+        let looked = !seen.has(MOVED);
+        loop {
+            if !seen.is_live() {
+                return None;
+            }
+            if seen.has(MOVED) {
+                return Some((seen, looked));
+            }
+            match self.step(seen, seen.with(MOVED)) {
+                Ok(now) => return Some((now, looked)),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Ends such a move once the deadline was changed; the present state if the owner has looked meanwhile, or the timer
+    /// has ended. `tell`: a message is promised.
+    #[inline]
+    pub(crate) fn finish_move_alone(&self, seen: State, tell: bool) -> Result<State, State> {
+        self.step(seen, seen.with(if tell { MOVED | PULLED } else { MOVED }))
+    }
+
+    /// Decides, as the owner, about an entry with this mark, which has just arrived: the state whose mark it is to be
+    /// inserted with; `None` if the timer has ended, or another entry has taken over.
+    #[inline]
+    pub(crate) fn arrive(&self, mark: u32) -> Option<State> {
         // ORDERING: Relaxed: a hint as in `is_live`; and the message that brought the entry orders the state that its
         // sender has left.
         let seen = State(self.0.load(Ordering::Relaxed));
         if !seen.is_current(mark) {
             None
-        } else if !seen.has(PULLED) {
-            Some(mark)
+        } else if !seen.has(MOVED | PULLED) {
+            Some(seen)
         } else {
             self.take_over(mark)
         }
     }
 
-    /// Turns the inserted entry of a timer that was pulled in into a zombie, in favour of a new one.
+    /// Acknowledges the moves of a timer of which a message has arrived. If it was pulled in, the inserted entry becomes a
+    /// zombie, in favour of a new one.
     ///
-    /// Any message of that timer will do, since the deadline is read from the node. `MOVED` stays: until the owner
-    /// has acknowledged the moves no entry of any tick makes the timer fire.
+    /// Any message of that timer will do, since the deadline is read from the node.
     #[cold]
-    fn take_over(&self, mark: u32) -> Option<u32> {
+    fn take_over(&self, mark: u32) -> Option<State> {
         let mut seen = self.load();
         loop {
             if !seen.is_current(mark) {
                 return None;
             }
-            if !seen.has(PULLED) {
-                return Some(mark);
+            if !seen.has(MOVED | PULLED) {
+                return Some(seen);
             }
-            match self.step(seen, seen.with_new_mark()) {
-                Ok(now) => return Some(now.mark()),
+            match self.step(seen, seen.arrived()) {
+                Ok(now) => return Some(now),
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// Returns whether the state is still the one that was seen before the deadline was read.
+    ///
+    /// A thread that moves its timer alone relies on the owner's having seen no deadline that comes after `MOVED`.
+    #[inline]
+    pub(crate) fn is_still(&self, seen: State) -> bool {
+        // ORDERING: Relaxed: behind the read of the deadline, which has acquired what its mover did before. [P28]
+        self.0.load(Ordering::Relaxed) == seen.0
     }
 
     /// Claims, as the owner, a periodic timer that is due, and which was seen alive and not moved: no other thread takes its

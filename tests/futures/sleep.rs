@@ -118,6 +118,32 @@ fn pushing_out_sends_nothing_and_the_waker_stays() {
     assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
 }
 
+/// A connection of QUIC: an acknowledgement, a loss probe and the idle timeout by turns.
+#[test]
+fn a_sleep_that_is_pulled_in_again_and_again_tells_the_worker_once_between_two_looks() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(30_000));
+    for fired in 0..10 {
+        assert!(poll(&mut sleep, &bell).is_pending());
+        assert_eq!(rig.pass(ms(1)), 0);
+        for _ in 0..8 {
+            for to in [25, 300, 30_000] {
+                sleep.reset(ms(to));
+            }
+            rig.clock.advance(ms(3));
+        }
+        sleep.reset(ms(25));
+        assert_eq!(rig.timer.stats().inbox, 2, "armed, and pulled in");
+        assert_eq!((rig.pass(ms(24)), bell.rings()), (0, fired));
+        sleep.reset(ms(7));
+        assert_eq!((rig.pass(ms(6)), bell.rings()), (0, fired));
+        assert_eq!((rig.pass(ms(1)), bell.rings()), (1, fired + 1));
+        assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
+        sleep.reset(ms(30_000));
+    }
+}
+
 #[test]
 fn stop_wakes_and_is_told_from_firing() {
     let rig = Rig::new();

@@ -24,10 +24,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tickwheel::{Timer, TurnError};
 
-/// Turns an engine until that is stopped.
-#[cfg(feature = "tokio")]
-pub(crate) type Turning = Box<dyn Future<Output = TurnError> + Send + Unpin>;
-
 /// The task that turns a shard until its engine is stopped; then it is ready, and says why.
 ///
 /// Handlers run in the task, so they may do what a task may: block in place, for example. They could not where the alarm

@@ -1,12 +1,8 @@
 //! Whose timers are used.
 
-use crate::instant::Instant;
+use crate::time::Instant;
 #[cfg(feature = "test-util")]
-use crate::scale::Scale;
-#[cfg(feature = "test-util")]
-use crate::test_clock;
-#[cfg(all(feature = "test-util", feature = "tokio"))]
-use crate::tokio_rt::pausable;
+use crate::time::scale::Scale;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 #[cfg(feature = "tokio")]
@@ -37,7 +33,7 @@ impl Engine {
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn now(&self) -> std::time::Instant {
         match self {
-            Self::Runtimes => Instant::now().into_std(),
+            Self::Runtimes => crate::time::Instant::now().into_std(),
             Self::Own(_) => std::time::Instant::now(),
         }
     }
@@ -46,7 +42,7 @@ impl Engine {
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn when(&self, deadline: std::time::Instant) -> When {
         match self {
-            Self::Runtimes => Instant::from(deadline).into(),
+            Self::Runtimes => crate::time::Instant::from(deadline).into(),
             Self::Own(_) => deadline.into(),
         }
     }
@@ -91,41 +87,10 @@ impl<F: Future> Future for EngineTimeout<F> {
 /// Returns whether the calling thread's time may be that of a test.
 #[inline]
 fn is_virtual() -> bool {
-    #[cfg(all(feature = "test-util", feature = "tokio"))]
-    if pausable::is_current() {
-        return true;
-    }
     #[cfg(feature = "test-util")]
-    return test_clock::start().is_some();
+    return crate::test::is_virtual();
     #[cfg(not(feature = "test-util"))]
     false
-}
-
-/// Returns the scale of the clock that the calling thread's timers use; `None` if that is the machine's.
-#[cfg(feature = "test-util")]
-fn scale() -> Option<Scale> {
-    if let Some(start) = test_clock::start() {
-        return Some(Scale::new(start.into(), Time::ZERO));
-    }
-    #[cfg(feature = "tokio")]
-    if pausable::is_current() {
-        // A runtime has a scale from its engine on.
-        crate::tokio_rt::with_engine(|_| ())?;
-        let runtime = tokio::runtime::Handle::try_current().ok()?;
-        return pausable::scale_of(&runtime);
-    }
-    None
-}
-
-/// The same point on the clock of the timers that the calling thread uses.
-impl From<Instant> for When {
-    fn from(instant: Instant) -> Self {
-        #[cfg(feature = "test-util")]
-        if let Some(scale) = scale() {
-            return scale.time_of(instant).into();
-        }
-        instant.into_std().into()
-    }
 }
 
 /// Gives a long timeout its slack, but in virtual time.
@@ -175,7 +140,7 @@ pub(crate) fn has_budget() -> bool {
 /// If the process's cannot be built.
 pub(crate) fn current() -> Timer {
     #[cfg(feature = "test-util")]
-    if let Some(timer) = test_clock::engine() {
+    if let Some(timer) = crate::test::engine() {
         return timer;
     }
     #[cfg(feature = "tokio")]
@@ -226,12 +191,12 @@ impl EngineSleep {
     #[cfg(feature = "test-util")]
     fn in_virtual_time(when: When) -> Self {
         let on_test_clock = || Some(tickwheel::sleep(when).into());
-        let sleep = test_clock::engine().and_then(|_| on_test_clock());
+        let sleep = crate::test::engine().and_then(|_| on_test_clock());
         #[cfg(feature = "tokio")]
         let sleep = sleep.or_else(|| crate::tokio_rt::with_engine(|timer| timer.sleep(when)));
         let sleep = sleep.map_or_else(|| Self::anywhere(when), Self::of);
         Self {
-            scale: scale(),
+            scale: Scale::current(),
             ..sleep
         }
     }

@@ -74,7 +74,6 @@ mod engine;
 mod ext;
 #[cfg(feature = "hyper")]
 mod hyper;
-mod instant;
 #[cfg(feature = "tower")]
 pub mod layer;
 pub mod local;
@@ -83,16 +82,12 @@ mod metrics;
 mod notify;
 #[cfg(feature = "quinn")]
 mod quinn;
-#[cfg(feature = "test-util")]
-mod scale;
 #[cfg(feature = "smol")]
 pub mod smol_rt;
 #[cfg(feature = "stream")]
 pub mod stream;
 #[cfg(feature = "test-util")]
 pub mod test;
-#[cfg(feature = "test-util")]
-mod test_clock;
 pub mod time;
 #[cfg(feature = "tokio")]
 pub mod tokio_rt;

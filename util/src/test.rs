@@ -19,14 +19,15 @@
 //! * Deadlines are exact to the tick of 1 ms; the slack that long delays have otherwise is left out. Each run of a test
 //!   sees the same times, to the nanosecond.
 //! * A thread has one test clock at a time.
-//! * An [`Instant`](std::time::Instant) of the standard library keeps the machine's time. As a deadline it counts by its
+//! * An [`Instant`] of the standard library keeps the machine's time. As a deadline it counts by its
 //!   distance from the machine's present.
 //! * A `Timer` of your own, and other threads (workers of a runtime, `spawn_blocking`), keep the machine's time. Nor
 //!   does virtual time wait for them, or for sockets, while a timer is pending.
 
 use crate::notify::Notify;
-use crate::test_clock;
-use std::cell::Cell;
+use crate::time::Instant;
+use crate::time::scale::Scale;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
@@ -97,6 +98,13 @@ pub fn now() -> Time {
     tickwheel::sleep(Duration::ZERO).now()
 }
 
+/// Returns the engine of the calling thread's test clock.
+pub(crate) fn engine() -> Option<Timer> {
+    let timer = replace_shared(None);
+    replace_shared(timer.clone());
+    timer
+}
+
 async fn in_virtual_time<F: Future>(future: F, settle: usize) -> F::Output {
     let mut clock = TestClock::enter(settle);
     // Dropped before the clock: its destructors are in virtual time, too.
@@ -107,6 +115,52 @@ async fn in_virtual_time<F: Future>(future: F, settle: usize) -> F::Output {
 thread_local! {
     /// The latest turn has called a waker.
     static WOKEN: Cell<bool> = const { Cell::new(false) };
+    /// The test clock of this thread, and the instant at which it began.
+    static CLOCK: RefCell<Option<(ManualClock, Instant)>> = const { RefCell::new(None) };
+}
+
+/// Calls `read` with the test clock of the calling thread, if it has one, and the instant at which it began.
+fn with_clock<R>(read: impl FnOnce(&ManualClock, Instant) -> R) -> Option<R> {
+    // A thread that ends has no thread-locals any more.
+    let with = CLOCK.try_with(|clock| {
+        clock
+            .borrow()
+            .as_ref()
+            .map(|(clock, start)| read(clock, *start))
+    });
+    with.ok().flatten()
+}
+
+/// Returns the scale of the calling thread's test clock, if it has one.
+pub(crate) fn scale() -> Option<Scale> {
+    with_clock(|_, start| Scale::new(start, Time::ZERO))
+}
+
+/// Returns the present of the calling thread's test clock, if it has one.
+pub(crate) fn instant() -> Option<Instant> {
+    with_clock(|clock, start| Scale::new(start, Time::ZERO).instant_of(clock.now()))
+}
+
+/// Returns whether the calling thread's time may be that of a test.
+pub(crate) fn is_virtual() -> bool {
+    #[cfg(feature = "tokio")]
+    if crate::tokio_rt::pausable::is_current() {
+        return true;
+    }
+    scale().is_some()
+}
+
+/// Moves the calling thread's test clock and fires what is due then; false if it has none.
+pub(crate) fn advance(duration: Duration) -> bool {
+    let Some(clock) = with_clock(|clock, _| clock.clone()) else {
+        return false;
+    };
+    clock.advance(duration);
+    if let Some(timer) = engine() {
+        // Inside of a turn it is refused; what is due then fires in the next one.
+        let _ = timer.turn();
+    }
+    true
 }
 
 /// A clock that does not say that it is moved by hand: so a turn says how long to wait.
@@ -139,7 +193,7 @@ struct TestClock {
 impl TestClock {
     fn enter(settle: usize) -> Self {
         assert!(
-            test_clock::start().is_none(),
+            scale().is_none(),
             "this thread has a test clock already: run one test after the other, or each on its thread"
         );
         let clock = ManualClock::new();
@@ -156,7 +210,7 @@ impl TestClock {
             WOKEN.set(true);
             waker.wake();
         });
-        test_clock::set(clock.clone());
+        CLOCK.set(Some((clock.clone(), std::time::Instant::now().into())));
         let before = replace_shared(Some(timer.clone()));
         // The future is due for its first poll.
         let woken = Arc::new(Notify::woken());
@@ -225,7 +279,8 @@ impl TestClock {
 
 impl Drop for TestClock {
     fn drop(&mut self) {
-        test_clock::remove();
+        // A thread that ends has no thread-locals any more.
+        let _ = CLOCK.try_with(RefCell::take);
         replace_shared(self.before.take());
     }
 }

@@ -58,12 +58,15 @@
 //! ```
 
 pub mod delay_queue;
+mod instant;
 #[cfg(feature = "test-util")]
 mod pause;
+#[cfg(feature = "test-util")]
+pub(crate) mod scale;
 mod timeout;
 
-pub use crate::instant::Instant;
 pub use delay_queue::DelayQueue;
+pub use instant::Instant;
 #[cfg(feature = "test-util")]
 pub use pause::advance;
 #[cfg(all(feature = "test-util", feature = "tokio"))]

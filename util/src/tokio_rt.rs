@@ -28,8 +28,8 @@ mod alarm;
 pub(crate) mod pausable;
 
 use crate::driving::by_alarm::TurnedByAlarm;
-use crate::driving::{Alarm, Driving, Turning, shared};
-use alarm::{TokioAlarm, let_others_take_the_latest};
+use crate::driving::{Alarm, Driving, shared};
+use alarm::TokioAlarm;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -66,6 +66,14 @@ pub fn drive<T: Send + 'static>(timer: &Timer<T>) -> io::Result<Vec<JoinHandle<T
     let tasks = tasks.collect();
     let_others_take_the_latest(&runtime);
     Ok(tasks)
+}
+
+/// Lets any thread of a runtime begin with the task that was spawned last.
+///
+/// A task's own thread keeps the latest one that the task has spawned to itself, and begins it when that task waits.
+/// Another one pushes it to where all threads look.
+fn let_others_take_the_latest(runtime: &Handle) {
+    runtime.spawn(async {});
 }
 
 /// Drives the process's shared engine, which closures and tickwheel's free functions use; see [`drive`].
@@ -192,6 +200,9 @@ fn has_ended(runtime: &Handle) -> bool {
     task.abort();
     has_ended
 }
+
+/// Turns an engine until that is stopped.
+type Turning = Box<dyn Future<Output = TurnError> + Send + Unpin>;
 
 /// The ticks of a runtime's engine. tokio's timers have 1 ms, and this engine's come with the next one of those.
 const TICK: Duration = Duration::from_nanos(62_500);

@@ -189,6 +189,18 @@ impl State {
         Self(self.0 + MOVER)
     }
 
+    /// Returns the state once the owner has taken a message of the timer: it knows of all moves so far, and if the
+    /// deadline may lie before the entry that is inserted, that is a zombie.
+    #[must_use]
+    pub const fn arrived(self) -> Self {
+        let known = self.without(MOVED);
+        if known.has(PULLED) {
+            known.with_new_mark()
+        } else {
+            known
+        }
+    }
+
     /// Returns the state after one of those that move the timer has done so, and whether the owner is to be told: if
     /// the deadline was pulled in, or may have been by another thread whose message has not arrived.
     pub const fn moved(self, earlier: bool) -> (Self, bool) {

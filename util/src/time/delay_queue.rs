@@ -5,7 +5,7 @@
 //! one. [`DelayQueue`](crate::DelayQueue), which it is made of, panics for none, and returns the error of an engine that
 //! is stopped.
 
-use crate::instant::Instant;
+use super::Instant;
 use std::fmt;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;

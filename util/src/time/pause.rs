@@ -1,14 +1,7 @@
 //! Time that a test holds still and moves.
 
-use crate::test_clock;
-#[cfg(feature = "tokio")]
-use crate::tokio_rt::{pausable, with_engine};
+use super::Duration;
 use std::future::poll_fn;
-#[cfg(feature = "tokio")]
-use std::task::{Context, Waker};
-use std::time::Duration;
-#[cfg(feature = "tokio")]
-use tickwheel::Timer;
 
 /// Holds the time of a runtime still, like `tokio::time::pause`: for tests in a current-thread runtime of tokio.
 ///
@@ -40,12 +33,12 @@ use tickwheel::Timer;
 #[track_caller]
 pub fn pause() {
     assert!(
-        test_clock::start().is_none(),
+        crate::test::scale().is_none(),
         "time stands already: this thread has a test clock"
     );
     tokio::time::pause();
     assert!(
-        align(),
+        crate::tokio_rt::pausable::align(),
         "time stands only in a current-thread runtime with `enable_time`"
     );
 }
@@ -59,7 +52,7 @@ pub fn pause() {
 #[track_caller]
 pub fn resume() {
     assert!(
-        test_clock::start().is_none(),
+        crate::test::scale().is_none(),
         "the time of a test clock stands until its test ends"
     );
     tokio::time::resume();
@@ -86,7 +79,7 @@ pub fn resume() {
 ///
 /// If time does not stand, or if the sum is out of the range of an `Instant`.
 pub async fn advance(duration: Duration) {
-    if test_clock::advance(duration) {
+    if crate::test::advance(duration) {
         let mut yielded = false;
         return poll_fn(|cx| {
             if std::mem::replace(&mut yielded, true) {
@@ -104,7 +97,7 @@ pub async fn advance(duration: Duration) {
         poll_fn(|cx| {
             let polled = moved.as_mut().poll(cx);
             if polled.is_pending() {
-                turn();
+                crate::tokio_rt::pausable::turn();
             }
             polled
         })
@@ -112,25 +105,4 @@ pub async fn advance(duration: Duration) {
     }
     #[cfg(not(feature = "tokio"))]
     panic!("time does not stand: this thread has no test clock");
-}
-
-/// Fires what is due on the runtime's engine; false if its time cannot stand.
-#[cfg(feature = "tokio")]
-fn turn() -> bool {
-    // A waker that the turn calls may sleep on another runtime.
-    with_engine(Timer::clone).is_some_and(|timer| timer.turn().is_ok())
-}
-
-/// Moves time that stands to where the engine's next tick begins; false if it cannot stand.
-#[cfg(feature = "tokio")]
-fn align() -> bool {
-    if !turn() {
-        return false;
-    }
-    let now = with_engine(Timer::now).unwrap_or_default();
-    let rest = pausable::next_tick(now) - now;
-    // Its first poll moves the clock.
-    let moved = std::pin::pin!(tokio::time::advance(rest));
-    let _ = moved.poll(&mut Context::from_waker(Waker::noop()));
-    true
 }

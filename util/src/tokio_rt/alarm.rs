@@ -1,5 +1,6 @@
 //! What wakes when a time is over: a timer of tokio's.
 
+use super::let_others_take_the_latest;
 use crate::driving::Alarm;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,14 +8,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
-
-/// Lets any thread of a runtime begin with the task that was spawned last.
-///
-/// A task's own thread keeps the latest one that the task has spawned to itself, and begins it when that task waits.
-/// Another one pushes it to where all threads look.
-pub(super) fn let_others_take_the_latest(runtime: &Handle) {
-    runtime.spawn(async {});
-}
 
 /// Goes off by a timer of tokio's.
 pub(super) struct TokioAlarm {

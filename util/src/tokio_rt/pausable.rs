@@ -3,15 +3,15 @@
 //! tokio moves its paused clock to its next timer when no task is ready, no socket has data and no blocking task runs.
 //! So the task that turns the engine waits by a timer of tokio's, and the engine's time moves when tokio's does.
 
+use super::Turning;
 use super::alarm::TokioAlarm;
-use crate::driving::Turning;
 use crate::driving::by_alarm::TurnedByAlarm;
-use crate::scale::Scale;
+use crate::time::scale::Scale;
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tickwheel::__internal::in_test_time;
 use tickwheel::{Builder, Clock, Drive, Time, Timer, TurnError};
@@ -46,7 +46,7 @@ impl TokioClock {
 }
 
 /// Returns where the tick begins that `time` lies in or before; the end of time, if it lies in the last one.
-pub(crate) fn next_tick(time: Time) -> Time {
+fn next_tick(time: Time) -> Time {
     let tick = time
         .as_nanos()
         .checked_next_multiple_of(TICK.as_nanos() as u64);
@@ -104,9 +104,25 @@ fn scales() -> MutexGuard<'static, HashMap<Id, Scale>> {
     SCALES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the scale of a runtime whose time can stand, that has an engine and has not ended.
-pub(crate) fn scale_of(runtime: &Handle) -> Option<Scale> {
-    scales().get(&runtime.id()).copied()
+/// Returns the scale of the runtime that the thread is in, if its time can stand and it has not ended.
+pub(crate) fn scale() -> Option<Scale> {
+    if !is_current() {
+        return None;
+    }
+    // It has a scale from its engine on.
+    super::with_engine(|_| ())?;
+    let id = Handle::try_current().ok()?.id();
+    scales().get(&id).copied()
+}
+
+/// Returns the time of the runtime that the thread is in, or else the machine's.
+pub(crate) fn now() -> std::time::Instant {
+    // tokio's clock panics on a thread that ends, once a clock has been paused anywhere.
+    let runtime = Handle::try_current();
+    if runtime.is_err_and(|error| error.is_thread_local_destroyed()) {
+        return std::time::Instant::now();
+    }
+    Instant::now().into_std()
 }
 
 pub(super) fn is_pausable(runtime: &Handle) -> bool {
@@ -118,6 +134,24 @@ pub(crate) fn is_current() -> bool {
     Handle::try_current().is_ok_and(|runtime| is_pausable(&runtime))
 }
 
+/// Fires what is due on the runtime's engine; false if its time cannot stand.
+pub(crate) fn turn() -> bool {
+    // A waker that the turn calls may sleep on another runtime.
+    super::with_engine(Timer::clone).is_some_and(|timer| timer.turn().is_ok())
+}
+
+/// Moves time that stands to where the engine's next tick begins; false if it cannot stand.
+pub(crate) fn align() -> bool {
+    if !turn() {
+        return false;
+    }
+    let now = super::with_engine(Timer::now).unwrap_or_default();
+    let rest = next_tick(now) - now;
+    // Its first poll moves the clock.
+    let _ = pin!(tokio::time::advance(rest)).poll(&mut Context::from_waker(Waker::noop()));
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,8 +161,7 @@ mod tests {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_time().build().unwrap();
         let id = runtime.handle().id();
-        runtime.block_on(async { super::super::with_engine(|_| ()) });
-        assert!(scale_of(runtime.handle()).is_some());
+        runtime.block_on(async { assert!(scale().is_some()) });
         assert!(scales().contains_key(&id));
         drop(runtime);
         assert!(!scales().contains_key(&id));

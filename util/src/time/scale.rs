@@ -1,6 +1,6 @@
 //! [`Scale`]: how instants lie on a clock that a test may move.
 
-use crate::instant::Instant;
+use super::Instant;
 use tickwheel::Time;
 
 /// Pairs instants with the times of one engine's clock.
@@ -18,6 +18,15 @@ impl Scale {
             start,
             time_at_start,
         }
+    }
+
+    /// Returns the scale of the clock that the calling thread's timers use; `None` if that is the machine's.
+    pub(crate) fn current() -> Option<Self> {
+        let of_test = crate::test::scale();
+        #[cfg(feature = "tokio")]
+        return of_test.or_else(crate::tokio_rt::pausable::scale);
+        #[cfg(not(feature = "tokio"))]
+        of_test
     }
 
     /// Returns the time of an instant. It saturates at both ends of time.

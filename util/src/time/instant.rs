@@ -1,16 +1,18 @@
 //! `Instant`: a point in time that a test can hold still and move.
 
+#[cfg(feature = "test-util")]
+use super::scale::Scale;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
-use tickwheel::Time;
+use tickwheel::{Time, When};
 
 /// A point on the machine's monotonic clock, or on the clock of a test.
 ///
 /// It has the methods of `tokio::time::Instant`. With the feature `test-util`, [`now`](Self::now) returns the time of
 /// the calling thread's test clock, if there is one. Otherwise an `Instant` is [`std::time::Instant`] and costs the same.
 ///
-/// Each call that takes a [`When`](tickwheel::When) takes an `Instant`.
+/// Each call that takes a [`When`] takes an `Instant`.
 ///
 /// ```
 /// use tickwheel_util::time::{Duration, Instant};
@@ -34,11 +36,11 @@ impl Instant {
     #[must_use]
     pub fn now() -> Self {
         #[cfg(feature = "test-util")]
-        if let Some((start, now)) = crate::test_clock::present() {
-            return Self(start).far_add(now - Time::ZERO);
+        if let Some(now) = crate::test::instant() {
+            return now;
         }
         #[cfg(all(feature = "test-util", feature = "tokio"))]
-        return Self(now_in_runtime());
+        return Self(crate::tokio_rt::pausable::now());
         #[cfg(not(all(feature = "test-util", feature = "tokio")))]
         Self(std::time::Instant::now())
     }
@@ -98,7 +100,7 @@ impl Instant {
     }
 
     /// Returns the point `duration` later, or one that no program lives to see.
-    pub(crate) fn far_add(self, duration: Duration) -> Self {
+    pub(super) fn far_add(self, duration: Duration) -> Self {
         // `Instant` has no greatest value.
         const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
         let far = self.checked_add(duration).or_else(|| self.checked_add(FAR));
@@ -155,15 +157,15 @@ impl From<Instant> for std::time::Instant {
     }
 }
 
-/// Returns the time of the runtime that the thread is in, or else the machine's.
-#[cfg(all(feature = "test-util", feature = "tokio"))]
-fn now_in_runtime() -> std::time::Instant {
-    // tokio's clock panics on a thread that ends, once a clock has been paused anywhere.
-    let runtime = tokio::runtime::Handle::try_current();
-    if runtime.is_err_and(|error| error.is_thread_local_destroyed()) {
-        return std::time::Instant::now();
+/// The same point on the clock of the timers that the calling thread uses.
+impl From<Instant> for When {
+    fn from(instant: Instant) -> Self {
+        #[cfg(feature = "test-util")]
+        if let Some(scale) = Scale::current() {
+            return scale.time_of(instant).into();
+        }
+        instant.0.into()
     }
-    tokio::time::Instant::now().into_std()
 }
 
 impl fmt::Debug for Instant {
