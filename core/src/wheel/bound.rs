@@ -19,7 +19,12 @@ pub(super) const FIRED_PER_LOOK: u64 = 16 * 1024;
 
 /// Returns whether `entries` in the wheel are more than the zombie bound allows for this many pending timers.
 pub fn too_many(entries: u64, pending: impl FnOnce() -> u64) -> bool {
-    entries > ZOMBIE_FLOOR && entries > pending().saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
+    entries > ZOMBIE_FLOOR && entries > most_entries(pending())
+}
+
+/// Returns how many entries the zombie bound allows for this many pending timers.
+const fn most_entries(pending: u64) -> u64 {
+    pending.saturating_mul(2).saturating_add(ZOMBIE_FLOOR)
 }
 
 /// The sweep that keeps the bound, in rounds through all that the wheel holds.
@@ -110,15 +115,20 @@ impl Wheel {
                 requested: round.requested | requested,
                 ..round
             },
-            None if too_many(entries, || records.pending()) => {
+            None if entries <= ZOMBIE_FLOOR => {
+                self.bound.look_at = ZOMBIE_FLOOR + 1;
+                return false;
+            }
+            None => {
+                let most = most_entries(records.pending());
+                if entries <= most {
+                    // Look again when there may be too many; cancels alone call the owner themselves.
+                    self.bound.look_at = most.saturating_add(1);
+                    return false;
+                }
                 // The young entries are few enough to be gone through at once.
                 self.removed += self.log.remove_dead(records).0 as u64;
                 Round::default()
-            }
-            None => {
-                // Look again when a quarter more has gathered; cancels alone call the owner themselves.
-                self.bound.look_at = entries + entries / 4 + ZOMBIE_FLOOR;
-                return false;
             }
         };
         let piece = self.next_piece(budget, records);
