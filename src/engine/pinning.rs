@@ -15,6 +15,7 @@ mod cores;
 pub(crate) use cores::Cores;
 
 use crate::types::BuildError;
+use core_affinity::CoreId;
 use std::time::Duration;
 
 /// Which core each worker is pinned to.
@@ -100,6 +101,12 @@ impl Starvation {
     }
 }
 
+/// One above the largest core number that an affinity mask can hold.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CORE_LIMIT: usize = 1024;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CORE_LIMIT: usize = usize::BITS as usize;
+
 /// Returns the core for each worker of a new engine, or `None` where it is not to be pinned.
 pub(crate) fn deal(pinning: &Pinning, cores: &Cores, shards: usize) -> Vec<Option<usize>> {
     let (from, first) = match pinning {
@@ -151,7 +158,7 @@ pub fn unpin_current_thread() -> bool {
 
 /// Pins the calling thread to `core`; returns whether the system agreed.
 pub(crate) fn pin_current(core: usize) -> bool {
-    core < cores::LIMIT && cores::pin_current_thread(core)
+    core < CORE_LIMIT && core_affinity::set_for_current(CoreId { id: core })
 }
 
 #[cfg(test)]
@@ -181,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_core_that_does_not_exist_is_refused_not_a_panic() {
-        let missing = [cores::LIMIT - 1, cores::LIMIT, usize::MAX];
+        let missing = [CORE_LIMIT - 1, CORE_LIMIT, usize::MAX];
         let all = Cores::of_this_process();
         assert!(
             missing

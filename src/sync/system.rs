@@ -47,13 +47,6 @@ pub(crate) fn is_in(set: &CoreSet, core: usize) -> bool {
     set[core / WORD] >> (core % WORD) & 1 == 1
 }
 
-/// Returns the set of one core, which is below [`MOST_CORES`].
-pub(crate) fn only(core: usize) -> CoreSet {
-    let mut set = CoreSet::default();
-    set[core / WORD] = 1 << (core % WORD);
-    set
-}
-
 /// Lets sleeps of the calling thread overrun by at most 1 ns, as far as that is the kernel's doing. A system that
 /// refuses lets them overrun by up to 50 us, which is late, never early.
 pub(crate) fn set_least_timer_slack() {

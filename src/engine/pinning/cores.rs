@@ -8,7 +8,7 @@
 
 use crate::sync::process::{AtomicUsize, Ordering};
 #[cfg(target_os = "linux")]
-use crate::sync::system::{CORE_WORDS, CoreSet, MOST_CORES, affinity, is_in, only, set_affinity};
+use crate::sync::system::{CORE_WORDS, CoreSet, MOST_CORES, affinity, is_in, set_affinity};
 use crate::types::error::MAX_SHARDS;
 use std::cell::OnceCell;
 use std::path::Path;
@@ -112,25 +112,6 @@ pub(super) fn widen_current_thread() -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn widen_current_thread() -> bool {
     false
-}
-
-/// One above the largest core number that an affinity mask can hold.
-#[cfg(target_os = "linux")]
-pub(super) const LIMIT: usize = MOST_CORES;
-#[cfg(target_os = "android")]
-pub(super) const LIMIT: usize = 1024;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) const LIMIT: usize = usize::BITS as usize;
-
-/// Lets the calling thread use one core only, which is below [`LIMIT`]; returns whether the system agreed.
-#[cfg(target_os = "linux")]
-pub(super) fn pin_current_thread(core: usize) -> bool {
-    set_affinity(&only(core))
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn pin_current_thread(core: usize) -> bool {
-    core_affinity::set_for_current(core_affinity::CoreId { id: core })
 }
 
 #[cfg(not(target_os = "linux"))]
