@@ -1,5 +1,6 @@
 //! Consumers over HTTP: by hand, by `consume --exec`, and the workers of `examples`.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -445,12 +446,12 @@ async fn the_worker_in_shell_kills_the_work_for_a_job_that_is_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let script = include_str!("../../examples/worker.sh");
     let work =
-        "payload=$(cat)\n  [[ $payload != '\"slow\"' ]] || { touch begun; sleep 8; touch told; }";
+        "payload=$(cat)\n  [[ $payload != '\"slow\"' ]] || { echo $BASHPID > begun; sleep 60; }";
     let script = script.replace("payload=$(cat)", work);
     std::fs::write(folder.path().join("worker.sh"), script).unwrap();
     let mut worker = Command::new("bash")
         .args(["worker.sh", node.address()])
-        .env("HOLD", "3")
+        .env("HOLD", "9")
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .process_group(0)
@@ -464,7 +465,7 @@ async fn the_worker_in_shell_kills_the_work_for_a_job_that_is_cancelled() {
     })
     .await;
     // It is held for longer than it was taken for.
-    tokio::time::sleep(4_000 * MS).await;
+    tokio::time::sleep(11_000 * MS).await;
     assert!(node.has_state(slow, "running").await);
     assert_eq!(node.job(slow).await["attempts"], 1);
     let path = format!("/v1/jobs/{}", slow.as_str().unwrap());
@@ -477,8 +478,8 @@ async fn the_worker_in_shell_kills_the_work_for_a_job_that_is_cancelled() {
         node.has_state(next, "done").await
     })
     .await;
-    tokio::time::sleep(4_000 * MS).await;
-    assert!(!folder.path().join("told").exists());
+    let process = std::fs::read_to_string(folder.path().join("begun")).unwrap();
+    assert!(!Path::new("/proc").join(process.trim()).exists());
     assert!(node.has_state(slow, "cancelled").await);
 }
 
