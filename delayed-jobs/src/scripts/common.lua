@@ -46,10 +46,10 @@ local function ready_keys(queue, is_urgent)
   return keys
 end
 -- Plans jobs of a queue. What follows are moments, of which one is the soonest, and ids, in turn. `heads` has the first
--- moment of each queue.
+-- moment of each queue. Returns whether it is another one now.
 local function plan(queue, soonest, ...)
   redis.call('ZADD', key_of('due', queue), ...)
-  redis.call('ZADD', base .. ':heads', 'LT', soonest, queue)
+  return redis.call('ZADD', base .. ':heads', 'LT', 'CH', soonest, queue) == 1
 end
 -- Notes the first moment of a queue after jobs have left it.
 local function note_head(queue)

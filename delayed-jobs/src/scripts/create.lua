@@ -56,8 +56,8 @@ end
 for queue, entries in pairs(added) do
   if entries and #entries > 0 then
     if queue ~= '' then redis.call('SADD', base .. ':queues', queue) end
-    plan(queue, text(entries.soonest), unpack(entries))
-    soonest = math.min(soonest, entries.soonest)
+    -- Behind another one of its queue a job is not the first of all.
+    if plan(queue, text(entries.soonest), unpack(entries)) then soonest = math.min(soonest, entries.soonest) end
   end
 end
 if soonest < math.huge then announce(text(soonest)) end

@@ -22,9 +22,13 @@ local function first_of(set, most)
   local last = #found == 18 and tonumber(found[18])
   return last and last <= now_ms and redis.call('ZRANGE', set, 0, most, 'WITHSCORES') or found
 end
-local heads = first_of(base .. ':heads', room)
+local heads, next = first_of(base .. ':heads', room), math.huge
 for at = 1, #heads, 2 do
-  if room == 0 or tonumber(heads[at + 1]) > now_ms then break end
+  local first = tonumber(heads[at + 1])
+  if room == 0 or first > now_ms then
+    next = math.min(next, first)
+    break
+  end
   local queue, fired, head, sets = heads[at], 0, nil, {}
   local due_key = key_of('due', queue)
   local due = first_of(due_key, room)
@@ -47,7 +51,12 @@ for at = 1, #heads, 2 do
   end
   -- They are the first ones, because nothing else happens meanwhile.
   if fired > 0 then redis.call('ZREMRANGEBYRANK', due_key, 0, fired - 1) end
-  if head then redis.call('ZADD', base .. ':heads', head, queue) else redis.call('ZREM', base .. ':heads', queue) end
+  if head then
+    redis.call('ZADD', base .. ':heads', head, queue)
+    next = math.min(next, tonumber(head))
+  else
+    redis.call('ZREM', base .. ':heads', queue)
+  end
   for priority, entries in pairs(sets) do
     priority = priority == 45 and 0 or priority - 48
     make_ready(queue, priority, entries)
@@ -78,8 +87,7 @@ for queue, more in pairs(counts) do
   if urgent[queue] then redis.call('PUBLISH', ARGV[3], '! ' .. queue) end
   tell(queue, more, now_ms)
 end
-local first = redis.call('ZRANGE', base .. ':heads', 0, 0, 'WITHSCORES')[2]
-local next, passed = first and tonumber(first) or math.huge, {}
+local passed = {}
 if #ended > 0 then hold = tonumber(redis.call('ZRANGE', base .. ':holds', 0, 0, 'WITHSCORES')[2]) end
 if hold then next = math.min(next, hold) end
 local schedules = redis.call('ZRANGE', base .. ':schedules', 0, 9, 'WITHSCORES')

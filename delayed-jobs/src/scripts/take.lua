@@ -110,7 +110,8 @@ if #held > 0 then
   redis.call('ZADD', held_key, unpack(held))
   if not first_end or tonumber(till) < first_end then note_hold(queue, till) end
 end
-local left = redis.call('EXISTS', unpack(keys))
+-- Fewer than were asked for are all.
+local left = #items < 2 * most and 0 or redis.call('EXISTS', unpack(keys))
 if has_ended then left = left + redis.call('ZCOUNT', held_key, '-inf', now) end
 if left == 0 then wait(#items == 0) end
 return { left, orphans, died, taken, {} }
