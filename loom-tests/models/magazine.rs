@@ -4,7 +4,7 @@
 //! missing ordering between two holders is two writes without an order: loom fails in either case.
 
 use super::harness::{Probe, bounded, bounded_when_quick, explore, spawn_with};
-use crate::node::magazine::{CAPACITY, Depot, Magazine, Nodes, Stack, ThreadCache};
+use crate::node::magazine::{CAPACITY, Depot, Magazine, Nodes, Pile, ThreadCache};
 use crate::sync::segments::Segments;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn the_last_nodes() {
 #[test]
 fn a_magazine_that_returns_to_the_top() {
     explore(bounded_when_quick(3), || {
-        let depot = Arc::new((Segments::<Magazine>::new(), Stack::default()));
+        let depot = Arc::new((Segments::<Magazine>::new(), Pile::default()));
         let (magazines, stack) = &*depot;
         (0..3).for_each(|magazine| stack.push(magazines, magazine));
         let other = spawn_with(&depot, |(magazines, stack)| stack.pop(magazines));

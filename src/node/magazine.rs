@@ -12,16 +12,16 @@
 //! |---|---|---|
 //! | `ThreadCache::*` | the one thread that holds the thread cache's slot | Relaxed (single writer, single reader) |
 //! | `Magazine::nodes` | the thread cache that holds the magazine; none in the depot | Relaxed; handed over by the depot's stacks |
-//! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; the tagged head decides |
-//! | `Depot::full`, `Depot::empty` | any thread | Release to push, Acquire to pop [P5] |
+//! | `Magazine::next` | its holder before a push; readers inside `pop` may read it stale | Relaxed; see `sync::stack` |
+//! | `Depot::full`, `Depot::empty` | any thread | handed over by the stack |
 //!
-//! The heads of the stacks carry a tag that grows with every change, so a pop that was overtaken fails even if the same
-//! magazine is on top again. Magazines are never freed before the table, so a reader of a stale link reads a link.
+//! Magazines are never freed before the table, so a reader of a stale link reads a link.
 
-use super::regions::{Regions, next_head};
+use super::regions::Regions;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::bounded;
 use crate::sync::segments::{MAX_SLOTS, Segments, Zeroable};
+use crate::sync::stack::Stack;
 use crossbeam_utils::CachePadded;
 use std::ptr;
 
@@ -48,54 +48,22 @@ impl Default for Magazine {
     }
 }
 
-/// A lock-free stack of magazines, each of which lies in one at a time. The top's number plus one below (0 for none), a
-/// tag against reuse above.
+/// A stack of magazines, each of which lies in one at a time.
 #[derive(Default)]
-pub(crate) struct Stack(AtomicU64);
+pub(crate) struct Pile(Stack);
 
-impl Stack {
+impl Pile {
     /// Puts a magazine on top, which the caller has and gives up.
     pub(crate) fn push(&self, magazines: &Segments<Magazine>, number: u32) {
-        let link = &magazines.get_or_alloc(number).next;
-        // ORDERING: Relaxed to guess; the compare-and-swap decides.
-        let mut head = self.0.load(Ordering::Relaxed);
-        loop {
-            // ORDERING: Relaxed: published by the exchange below.
-            link.store(head as u32, Ordering::Relaxed);
-            // ORDERING: Release hands the magazine's nodes to the thread that pops it [P5].
-            match self.0.compare_exchange_weak(
-                head,
-                next_head(head, number + 1),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        self.0
+            .push(number + 1, &magazines.get_or_alloc(number).next);
     }
 
     /// Takes the magazine on top, for the caller alone.
     pub(crate) fn pop(&self, magazines: &Segments<Magazine>) -> Option<u32> {
-        // ORDERING: Acquire pairs with `push` [P5].
-        let mut head = self.0.load(Ordering::Acquire);
-        loop {
-            let top = (head as u32).checked_sub(1)?;
-            // ORDERING: Relaxed: if the value is stale, so is the tag, and the exchange fails.
-            let below = magazines.get(top)?.next.load(Ordering::Relaxed);
-            // ORDERING: Relaxed on success: the tag says that the head is the one which was acquired. Acquire on
-            // failure, as above [P5]. A pop publishes nothing, and passes on what pushes have published: all changes of
-            // the head are read-modify-writes.
-            match self.0.compare_exchange_weak(
-                head,
-                next_head(head, below),
-                Ordering::Relaxed,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(top),
-                Err(now) => head = now,
-            }
-        }
+        // ORDERING: Relaxed: as `Stack` says.
+        let below = |top| Some(magazines.get(top - 1)?.next.load(Ordering::Relaxed));
+        Some(self.0.pop(below)? - 1)
     }
 }
 
@@ -110,8 +78,8 @@ pub(crate) trait Nodes {
 
 /// The exchange of magazines, and the source of nodes that are in none.
 pub(crate) struct Depot {
-    pub(super) full: CachePadded<Stack>,
-    pub(super) empty: CachePadded<Stack>,
+    pub(super) full: CachePadded<Pile>,
+    pub(super) empty: CachePadded<Pile>,
     /// Nodes that no magazine holds any more.
     pub(super) regions: Regions,
     /// The first node that no magazine has ever held.

@@ -14,22 +14,15 @@
 //!
 //! | field | who may touch it | ordering |
 //! |---|---|---|
-//! | `Regions::head` | any thread | Release to put, Acquire to take [P25] |
-//! | `Region::below` | the holder of all of the region's nodes; readers in `take` may read it stale | Relaxed; the tagged head decides |
+//! | `Regions::stack` | any thread | see `sync::stack` |
+//! | `Region::below` | the holder of all of the region's nodes; readers in `take` may read it stale | Relaxed; see `sync::stack` |
 //! | `Region::generation` | the holder of all of the region's nodes; read by a holder of one | Relaxed; handed over by the stack |
-//!
-//! The head carries a tag that grows with every change, as those of `magazine` do.
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::segments::{Segments, Zeroable, index_of, place_of};
+use crate::sync::stack::Stack;
 use crate::sync::{bounded, pages};
 use crossbeam_utils::CachePadded;
-
-/// Returns the head of a stack that follows `old`, with this top: a tag against reuse above, the top below.
-pub(super) const fn next_head(old: u64, top: u32) -> u64 {
-    let tag = (old >> 32).wrapping_add(1);
-    tag << 32 | top as u64
-}
 
 /// The part of a region that the table remembers for ever.
 #[derive(Default)]
@@ -54,8 +47,8 @@ pub(crate) struct Run {
 
 /// See the module.
 pub(crate) struct Regions {
-    /// A tag against reuse above, the place of the next node below; 0 for none.
-    head: CachePadded<AtomicU64>,
+    /// Its members are the places of the next nodes.
+    stack: CachePadded<Stack>,
     regions: Segments<Region>,
     /// Nodes in the stack.
     nodes: AtomicU64,
@@ -71,7 +64,7 @@ impl Regions {
         // Two nodes under loom. A node is a multiple of eight bytes, so so many nodes are a multiple of a page.
         let bits = bounded(pages::size().trailing_zeros() - 3, 1);
         Self {
-            head: CachePadded::default(),
+            stack: CachePadded::default(),
             regions: Segments::new(),
             nodes: AtomicU64::new(0),
             returned: AtomicU64::new(0),
@@ -148,64 +141,36 @@ impl Regions {
         self.returned.store(self.returned(), Ordering::Relaxed);
         self.nodes
             .fetch_add(u64::from(self.len()), Ordering::Relaxed);
-        // ORDERING: Relaxed to guess; the compare-and-swap decides.
-        let mut head = self.head.load(Ordering::Relaxed);
-        loop {
-            // ORDERING: Relaxed: published by the exchange.
-            slot.below.store(head as u32, Ordering::Relaxed);
-            let new = next_head(head, region << self.bits);
-            // ORDERING: Release hands the region, and what was done to its nodes, to the thread that takes some [P25].
-            match self
-                .head
-                .compare_exchange(head, new, Ordering::Release, Ordering::Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        self.stack.push(region << self.bits, &slot.below);
     }
 
     /// Takes at most so many neighbouring nodes out.
     pub(crate) fn take(&self, most: u32) -> Option<Run> {
-        // ORDERING: Acquire pairs with `put` [P25].
-        let mut head = self.head.load(Ordering::Acquire);
-        loop {
-            let next = head as u32;
-            if next == 0 {
-                return None;
+        let left_of = |next: u32| self.len() - (next & (self.len() - 1));
+        let next = self.stack.pop(|next| {
+            let region = self.region_at(next)?;
+            if most < left_of(next) {
+                return Some(next + most);
             }
-            let slot = self.regions.get(next >> self.bits)?;
-            let left = self.len() - (next & (self.len() - 1));
-            let count = left.min(most);
-            // ORDERING: Relaxed: if the value is stale, so is the tag, and the exchange fails.
-            let rest = if count < left {
-                next + count
-            } else {
-                slot.below.load(Ordering::Relaxed)
-            };
-            // ORDERING: Relaxed on success: the tag says that the head is the one which was acquired. Acquire on
-            // failure, as above [P25]. Every change of the head is a read-modify-write, so what was put below the top
-            // is published, too.
-            match self.head.compare_exchange(
-                head,
-                next_head(head, rest),
-                Ordering::Relaxed,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => {
-                    self.nodes.fetch_sub(u64::from(count), Ordering::Relaxed);
-                    // ORDERING: Relaxed: written before the region was put, and not again before all of its nodes are
-                    // free, those of this run included.
-                    let generation = slot.generation.load(Ordering::Relaxed);
-                    return Some(Run {
-                        first: index_of(next),
-                        count,
-                        generation,
-                    });
-                }
-                Err(now) => head = now,
-            }
-        }
+            // ORDERING: Relaxed: as `Stack` says.
+            Some(region.below.load(Ordering::Relaxed))
+        })?;
+        let count = left_of(next).min(most);
+        // ORDERING: Relaxed: a number for reports.
+        self.nodes.fetch_sub(u64::from(count), Ordering::Relaxed);
+        // ORDERING: Relaxed: written before the region was put, and not again before all of its nodes are free, those of
+        // this run included.
+        let generation = self.region_at(next)?.generation.load(Ordering::Relaxed);
+        Some(Run {
+            first: index_of(next),
+            count,
+            generation,
+        })
+    }
+
+    /// Returns the region of the node at a place.
+    fn region_at(&self, place: u32) -> Option<&Region> {
+        self.regions.get(place >> self.bits)
     }
 }
 

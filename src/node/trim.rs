@@ -37,7 +37,7 @@
 //! sixteen have ended.
 
 use super::magazine::Nodes;
-use super::magazine::{CAPACITY, Stack, ThreadCache};
+use super::magazine::{CAPACITY, Pile, ThreadCache};
 use super::record::Node;
 use super::table::Table;
 use crate::sync::atomic::Ordering;
@@ -99,7 +99,7 @@ enum Step {
 pub(crate) struct Trim {
     stage: Step,
     /// The magazines that it has taken.
-    pile: Stack,
+    pile: Pile,
     /// How many nodes of each region are in there, or [`RELEASED`].
     counts: Piece<[u16]>,
     /// The end of the table when this began.

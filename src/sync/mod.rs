@@ -11,6 +11,7 @@
 //! | `segments` | tables whose slots never move |
 //! | `signals` | which signals a thread takes |
 //! | `slot` | small dense numbers for threads, which serve again after their end |
+//! | `stack` | a lock-free stack of numbers |
 //! | `system` | calls of Linux |
 //! | `thread` | threads: their start, and numbers that are never used twice |
 //! | `way` | what a thread remembers of the shard that its timers go to |
@@ -29,6 +30,7 @@ pub(crate) mod segments;
 mod signals;
 #[cfg(not(tickwheel_loom))]
 pub(crate) mod slot;
+pub(crate) mod stack;
 #[cfg(target_os = "linux")]
 pub(crate) mod system;
 pub(crate) mod thread;
