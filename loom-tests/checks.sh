@@ -23,7 +23,7 @@ tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --deref
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRANCHES LOOM_CHECKPOINT_FILE
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export CARGO_PROFILE_RELEASE_DEBUG=0 RUST_BACKTRACE=0 TICKWHEEL_MODELS=quick
-export CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg tickwheel_loom -A warnings"
+export CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in -A warnings"
 
 number=0
 while IFS=$'\t' read -r file before check instead _; do

@@ -28,7 +28,7 @@ unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRAN
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export CARGO_PROFILE_RELEASE_DEBUG=0
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/loom-stand-in RUST_BACKTRACE=0
-export RUSTFLAGS="--cfg tickwheel_loom" TICKWHEEL_MODELS=quick
+export RUSTFLAGS="--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in" TICKWHEEL_MODELS=quick
 # Each runs as a process of its own.
 scenario() { timeout 900 "$program" --test-threads=1 --nocapture --exact "models::$1"; }
 export -f scenario

@@ -15,7 +15,7 @@ trap 'rm -rf "$copy" "$log"' EXIT
 tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --dereference . |
   tar --extract --directory "$copy"
 
-export CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg tickwheel_loom"
+export CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in"
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_DEBUG=0
 # Compiling is what takes the time here.
 export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_INCREMENTAL=true RUST_BACKTRACE=0

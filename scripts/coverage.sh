@@ -4,7 +4,7 @@
 #   scripts/coverage.sh [--html DIR | --all]
 #
 # Only tests under `cargo test` count, on this machine: not examples in the documentation, or the load program.
-# `--all` also counts the fuzz targets' corpus and the loom models (quick bounds), and what any of the
+# `--all` also counts the fuzz targets' corpus and the loom models (quick bounds, stand-in epoch), and what any of the
 # three reaches. What none reaches, and why: scripts/README.md.
 #
 # Needs cargo-llvm-cov (cargo install --locked cargo-llvm-cov) and LLVM tools that fit the compiler's LLVM, for
@@ -64,7 +64,7 @@ LLVM_PROFILE_FILE=$reached/fuzz/%p.profraw "$corpus" --quiet >"$reached/fuzz.log
 export_profiles fuzz "$corpus"
 
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true TICKWHEEL_MODELS=quick
-models=$(program models '--cfg tickwheel_loom' --release --package tickwheel --lib)
+models=$(program models '--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in' --release --package tickwheel --lib)
 # Each model has a process, because threads of one process slow each other down at their common counters.
 LLVM_PROFILE_FILE=/dev/null "$models" --list models:: | sed -n 's/: test$//p' |
   LLVM_PROFILE_FILE=$reached/models/%p.profraw xargs -P "$(nproc)" -n 1 "$models" --quiet --exact >"$reached/models.log"

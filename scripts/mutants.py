@@ -58,7 +58,7 @@ CAUGHT, BY_LOOM, ENDLESS, UNNOTICED, SURVIVED, UNBUILT = (
     "caught", "caught by loom", "without end", "noticed by no test", "survived", "not built")
 ANY = (-1, math.inf)
 CRATES = ["--package", "tickwheel", "--package", "tickwheel-core"]
-LOOM = "--cfg tickwheel_loom"
+LOOM = "--cfg tickwheel_loom --cfg tickwheel_epoch_stand_in"
 
 SWITCH = """
 /// Which change is on, and which functions have been called.

@@ -393,7 +393,7 @@ fn licences_are_installed() {
     for (file, part) in [
         ("LICENSE-MIT", "Permission is hereby granted"),
         ("LICENSE-APACHE", "Apache License"),
-        ("THIRD-PARTY.txt", "crossbeam-utils"),
+        ("THIRD-PARTY.txt", "crossbeam-epoch"),
     ] {
         let text = std::fs::read_to_string(folder.join(file));
         let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));

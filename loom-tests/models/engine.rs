@@ -1,7 +1,8 @@
 //! What the scenarios about a whole shard share: its owner, what other threads have of it, and what has ended.
 
 use super::harness::{
-    Bell, Bound, JoinHandle, Ledger, Payload, bounded_when_quick, explore_as, name_of, spawn,
+    Bell, Bound, JoinHandle, Ledger, Payload, bounded, bounded_when_quick, by_epoch, explore_as,
+    name_of, spawn,
 };
 use crate::node::limit::Limit;
 use crate::node::offer::offer;
@@ -12,7 +13,8 @@ use crate::types::{Budget, Key, ScheduleError, ScheduleErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const TWO_THREADS: Bound = bounded_when_quick(3);
+/// Two threads: with the real epoch under loom a bound is needed.
+pub(super) const TWO_THREADS: Bound = by_epoch(bounded(3, 2), bounded_when_quick(3));
 
 /// Where the owner sleeps to when nothing is due.
 pub(super) const NEVER: u64 = u64::MAX;

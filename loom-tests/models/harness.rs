@@ -60,6 +60,11 @@ pub(super) const fn bounded(full: usize, quick: usize) -> Bound {
     }
 }
 
+/// Returns the bound that suits the epoch: the real one has many atomics of its own.
+pub(super) const fn by_epoch(real: Bound, stand_in: Bound) -> Bound {
+    if cfg!(crossbeam_loom) { real } else { stand_in }
+}
+
 /// Whether producers of this execution leave their fence to the owner's `membarrier`, which loom's side models.
 pub(super) fn fence_for_all(is_light: bool) {
     #[cfg(tickwheel_loom)]

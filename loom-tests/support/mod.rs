@@ -2,12 +2,21 @@
 //! `weakened`, because its clocks are explored as well.
 //!
 //! `watched` has loom's atomics with a gap in its search closed, `weakened` gives one operation another ordering to see
-//! whether a model notices, `futex` replaces the kernel's, `rw_lock` a lock of std's, `slot` the numbers of threads.
+//! whether a model notices, `stand_in` replaces the epoch, `futex` the kernel's, `rw_lock` a lock of std's, `slot` the
+//! numbers of threads.
+
+#[cfg(all(not(crossbeam_loom), not(tickwheel_epoch_stand_in)))]
+compile_error!(
+    "set RUSTFLAGS=\"--cfg tickwheel_loom --cfg crossbeam_loom\": with `tickwheel_loom` alone \
+     crossbeam-epoch keeps std atomics, and loom would not see them"
+);
 
 #[cfg(target_os = "linux")]
 pub(crate) mod futex;
 pub(crate) mod rw_lock;
 pub(crate) mod slot;
+#[cfg(tickwheel_epoch_stand_in)]
+pub(crate) mod stand_in;
 pub(crate) use tickwheel_core::sync::watched;
 #[cfg(test)]
 pub(crate) use tickwheel_core::sync::weakened;

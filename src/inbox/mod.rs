@@ -15,41 +15,46 @@
 //!        v
 //!       null
 //!
-//!   next use, or allocator  <---  pool: a stack of blocks that are read to their end
-//!                        producers                                            reader
+//!   pool  <--- epoch <--- stack of blocks that are read to their end
+//!        producers   producers                              reader
 //! ```
 //!
 //! * **Write** (`writer`, any thread, wait-free): one slot of the thread's own block: a store, which
-//!   publishes. No read-modify-write, no claim, hence no unpublished slot before a published one.
+//!   publishes. No read-modify-write, no pin, no claim, hence no unpublished slot before a published one.
 //! * **List** (`queue`, any thread, lock-free, once per drain): the first message after a drain puts the writer on a
 //!   stack. Whether that is necessary is a flag of the writer's: the drain resets it before its fence, and a producer
 //!   looks at it after its own. So either the drain sees the message, or the producer lists the writer.
 //! * **Prepare** (any thread, lock-free): before it arms a timer a producer whose block is full appends the next one
 //!   to its chain, from the pool or the allocator. If there is no memory, nothing has happened yet.
 //! * **Drain** (`queue`, the owner alone): takes the whole stack, resets the flags, executes its fence, and reads each
-//!   chain up to what is published. It goes from block to block by links that one thread writes, and calls no
-//!   allocator. A block that is read to its end, and that its writer has left, goes on a stack (`pool`), from which
-//!   a producer takes it for its next lap, or frees it. While the stack is long, as at the end of a backlog, the
-//!   system gets the pages of the blocks that the reader puts there.
+//!   chain up to what is published. It goes from block to block by links that one thread writes, so it never pins, and
+//!   calls no allocator. A block that is read to its end, and that its writer has left, goes on a stack (`rest`).
+//! * **Retire** (`rest`, any thread that prepares a block): the epoch protects that stack, from which several producers
+//!   may take. A block goes through it, and then rests in a pool until a thread fills it again, or is freed. The epoch's
+//!   bags are allocated and freed here as well. While the stack is long, as at the end of a backlog, the reader has the
+//!   system take the pages of what it puts there.
 //!
 //! Order: messages of one thread are read in the order of their writing. Messages of different threads come in no
 //! particular order.
 //!
 //! A thread that ends leaves its chain to the thread that inherits its place (`sync::slot`), which goes on with it. A
 //! thread that stops holds back no other messages. If it stops while it lists its writer, its own messages wait for it.
-//! If it stops while it takes a block, the blocks that it has taken are out of use until it goes on.
+//! If it stops while it retires blocks, it may hold the epoch, which is the inbox's own: blocks of this inbox are
+//! allocated instead of used again until it goes on. A child that forks builds inboxes of its own, whose epochs know no
+//! thread of its parent's.
 //!
-//! Bound on memory: the unread messages, 136 blocks in the pool (0.5 MiB), and one open block per thread. That has 8
-//! slots at first, then 32, 128, and 512 once a thread has sent more. Blocks of a backlog are freed as producers go on;
-//! the system has their pages before.
+//! Bound on memory: the unread messages, the blocks that the epoch still holds, 31 blocks that wait to be retired, 136
+//! in the pool (0.5 MiB), and one open block per thread. That has 8 slots at first, then 32, 128, and 512 once a thread
+//! has sent more. Blocks of a backlog are freed as producers go on; the system has their pages before.
 
 mod block;
-mod pool;
+pub(crate) mod pool;
 mod queue;
+mod rest;
 mod writer;
 
 #[cfg(test)]
-pub(crate) use block::FIRST;
+pub(crate) use block::{FIRST, InboxBlock};
 pub(crate) use queue::Inbox;
 pub(crate) use queue::Reader;
 pub(crate) use writer::Writer;

@@ -1,174 +1,138 @@
-//! Blocks that are read to their end: on their way to the next use, or to the allocator.
+//! Blocks at rest between two uses.
 //!
-//! The reader puts them on a stack and does nothing else: it may not call the allocator, in which a thread that stops
-//! would stop it as well. Producers take a block from there that serves again. By the allocator it would cost them a
-//! microsecond now and then: memory that one thread allocates and another frees goes back to the system and returns as
-//! fresh pages. What is too much they free, a few blocks at a time. While many lie in the stack, as after a backlog when
-//! no producer comes, the system gets their pages back, which takes a call each. About an eighth stays, because blocks
-//! do not begin and end with a page.
+//! A block that the epoch has given up serves again. By the allocator it would cost a producer a microsecond now and
+//! then: memory that one thread allocates and another frees goes back to the system and returns as fresh pages. The
+//! pool is a row of places, each empty or holding one block. A thread that swaps a block out has it alone.
 //!
-//! The stack is one after Treiber (1986), but no thread looks into a block that lies in it: another one may free it at
-//! any time. A producer takes the whole stack by one swap and puts back what it leaves. A producer that comes meanwhile
-//! finds no block, and allocates one. One that stops in between keeps the blocks that it has taken, and no others.
-//!
-//! Any thread; lock-free.
+//! The places are used like a stack, by a hint that may be wrong: both ways look at all places from there.
+//! Any thread; lock-free; O(1).
 
 use super::block::InboxBlock;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::bounded;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
-/// Blocks that producers leave for later: those of one drain, and a few more.
-const KEPT: usize = bounded(136, 2);
-
-/// Blocks in the stack from which on the system has their pages back. One drain of as many messages as may lie unread
-/// leaves 128.
-const MANY: usize = 160;
-
-/// The most blocks that a producer frees at a time.
-const MOST_FREED: usize = 48;
+/// The blocks of one drain, and a few that wait to be retired, so that they serve until the next. Two under loom.
+const PLACES: usize = bounded(136, 2);
 
 /// See the module.
-pub(super) struct BlockPool {
-    /// The stack's top: the block that was put last.
-    top: AtomicPtr<InboxBlock>,
-    /// About how many lie in it.
-    len: AtomicUsize,
+pub(crate) struct Pool {
+    /// Where the next block may find a place; those before it may hold one.
+    top: AtomicUsize,
+    places: [AtomicPtr<InboxBlock>; PLACES],
+    /// Blocks that the epoch has and will give up.
+    expected: AtomicUsize,
 }
 
-impl BlockPool {
-    pub(super) fn new() -> Self {
+impl Pool {
+    pub(crate) fn new() -> Self {
         Self {
-            top: AtomicPtr::new(ptr::null_mut()),
-            len: AtomicUsize::new(0),
+            top: AtomicUsize::new(0),
+            places: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            expected: AtomicUsize::new(0),
         }
     }
 
-    /// Puts a block on the stack. The reader's; it neither allocates nor frees.
-    ///
-    /// # Safety
-    ///
-    /// The block must have been made of a box; its thread has written its last slot and left it, and the reader has read
-    /// it and follows no link to it; it is not put twice.
-    pub(super) unsafe fn put(&self, block: NonNull<InboxBlock>) {
-        // SAFETY: the caller's promise; no other thread has the block before the exchange below.
-        let put = unsafe { block.as_ref() };
+    /// Notes a block that is handed to the epoch.
+    pub(super) fn expect(&self) {
         // ORDERING: Relaxed: a rough count.
-        if self.len.fetch_add(1, Ordering::Relaxed) >= MANY {
-            put.spend();
-        }
-        // ORDERING: Relaxed to guess, and for the link: published by the exchange.
-        let mut top = self.top.load(Ordering::Relaxed);
-        loop {
-            put.below.store(top, Ordering::Relaxed);
-            // ORDERING: Release pairs with the Acquire in `take_all`: the link, and that the reader is done with it.
-            // [P18]
-            match self.top.compare_exchange_weak(
-                top,
-                block.as_ptr(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
-        }
+        self.expected.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns a block that serves again, renewed, if one is wanted and there is one. Frees some of what is too much.
-    pub(super) fn take(&self, is_wanted: bool) -> Option<Box<InboxBlock>> {
-        // ORDERING: Relaxed: a rough count.
-        let len = self.len.load(Ordering::Relaxed);
-        if len <= if is_wanted { 0 } else { KEPT } {
-            return None;
-        }
-        let (mut chain, mut taken, mut freed) = (self.take_all(), None, 0);
-        // SAFETY: the chain is the caller's since it was taken.
-        while let Some(block) = unsafe { chain.as_ref() } {
-            let serves = block.serves_again();
-            let is_taken = is_wanted && serves && taken.is_none();
-            if !is_taken && (freed == MOST_FREED || serves && len.saturating_sub(freed) <= KEPT) {
-                break;
-            }
-            // SAFETY: made of a box, and nothing else leads to it.
-            let block = unsafe { Box::from_raw(chain) };
-            chain = below(&block);
-            if is_taken {
-                taken = Some(block);
-            } else {
-                freed += 1;
-            }
-        }
-        self.put_back(chain);
-        // ORDERING: Relaxed: a rough count.
-        self.len
-            .fetch_sub(freed + usize::from(taken.is_some()), Ordering::Relaxed);
-        let mut block = taken?;
-        block.renew();
-        Some(block)
+    /// Notes a block that the epoch has given up.
+    pub(super) fn arrive(&self) {
+        // ORDERING: Relaxed: as in `expect`.
+        self.expected.fetch_sub(1, Ordering::Relaxed);
     }
 
-    #[cfg(all(test, not(tickwheel_loom)))]
-    pub(super) fn len(&self) -> usize {
-        // ORDERING: Relaxed: a rough count.
-        self.len.load(Ordering::Relaxed)
+    /// Returns whether the epoch still has blocks.
+    pub(super) fn is_expecting(&self) -> bool {
+        // ORDERING: Relaxed: as in `expect`.
+        self.expected.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes the stack, a chain that is the caller's.
-    fn take_all(&self) -> *mut InboxBlock {
-        // ORDERING: Acquire pairs with `put` and `put_back`. [P18] Every change of the top is a read-modify-write, so what
-        // was put below it is acquired as well.
-        self.top.swap(ptr::null_mut(), Ordering::Acquire)
-    }
-
-    /// Puts a chain that was taken on the stack.
-    fn put_back(&self, mut chain: *mut InboxBlock) {
-        while !chain.is_null() {
-            // ORDERING: Release as in `put` [P18]. Relaxed on failure: nothing is read.
-            let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
-            match self
-                .top
-                .compare_exchange(ptr::null_mut(), chain, release, relaxed)
-            {
-                Ok(_) => return,
-                Err(_) => chain = join(self.take_all(), chain),
+    /// Returns a block that was put, as it was then.
+    pub(crate) fn take(&self) -> Option<Box<InboxBlock>> {
+        // ORDERING: Relaxed, also in what follows: hints where to try.
+        let top = self.top.load(Ordering::Relaxed);
+        (1..=PLACES).find_map(|back| {
+            let at = (top + PLACES - back) % PLACES;
+            let place = &self.places[at];
+            if place.load(Ordering::Relaxed).is_null() {
+                return None;
             }
-        }
+            let taken = Self::empty(place)?;
+            self.top.store(at, Ordering::Relaxed);
+            Some(taken)
+        })
+    }
+
+    /// Empties a place and returns its block.
+    fn empty(place: &AtomicPtr<InboxBlock>) -> Option<Box<InboxBlock>> {
+        // ORDERING: Acquire pairs with `put`: the thread that had the block before is done with it. [P17]
+        let taken = place.swap(ptr::null_mut(), Ordering::Acquire);
+        // SAFETY: places hold what `put` made of boxes, and the swap hands each out once.
+        (!taken.is_null()).then(|| unsafe { Box::from_raw(taken) })
+    }
+
+    /// Keeps a block for later, or gives it back if there is no place for it.
+    pub(crate) fn put(&self, block: Box<InboxBlock>) -> Option<Box<InboxBlock>> {
+        let block = Box::into_raw(block);
+        let null = ptr::null_mut();
+        // ORDERING: Relaxed: a hint, as in `take`.
+        let top = self.top.load(Ordering::Relaxed);
+        let found = (0..PLACES).any(|step| {
+            let at = (top + step) % PLACES;
+            let place = &self.places[at];
+            // ORDERING: Relaxed load and failure, and the store of the hint: as in `take`. Release pairs with the
+            // Acquire there: what was done to the block comes before its next use. [P17]
+            let kept = place.load(Ordering::Relaxed).is_null()
+                && place
+                    .compare_exchange(null, block, Ordering::Release, Ordering::Relaxed)
+                    .is_ok();
+            if kept {
+                self.top.store(at + 1, Ordering::Relaxed);
+            }
+            kept
+        });
+        // SAFETY: it came from a box above, and no place holds it.
+        (!found).then(|| unsafe { Box::from_raw(block) })
     }
 }
 
-/// Returns the block below one that the caller has.
-fn below(block: &InboxBlock) -> *mut InboxBlock {
-    // ORDERING: Relaxed: acquired with the stack.
-    block.below.load(Ordering::Relaxed)
-}
-
-/// Makes one chain of two that the caller has. O(length of the shorter one).
-fn join(one: *mut InboxBlock, other: *mut InboxBlock) -> *mut InboxBlock {
-    let (mut at, mut beside) = (one, other);
-    // SAFETY: both chains are the caller's.
-    while let (Some(mine), Some(theirs)) = unsafe { (at.as_ref(), beside.as_ref()) } {
-        (at, beside) = (below(mine), below(theirs));
-        // ORDERING: Relaxed, both: published with the chain.
-        if at.is_null() {
-            mine.below.store(other, Ordering::Relaxed);
-            return one;
-        }
-        if beside.is_null() {
-            theirs.below.store(one, Ordering::Relaxed);
-            return other;
-        }
-    }
-    if one.is_null() { other } else { one }
-}
-
-impl Drop for BlockPool {
+impl Drop for Pool {
     fn drop(&mut self) {
-        let mut chain = self.take_all();
-        while !chain.is_null() {
-            // SAFETY: blocks of the stack are boxes, and no thread looks any more.
-            let read = unsafe { Box::from_raw(chain) };
-            chain = below(&read);
+        self.places.iter().filter_map(Self::empty).for_each(drop);
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_keeps_as_many_as_it_has_places_for() {
+        let pool = Pool::new();
+        assert!(pool.take().is_none());
+        let blocks = (0..=PLACES).filter_map(|_| InboxBlock::new(1));
+        assert_eq!(blocks.filter_map(|block| pool.put(block)).count(), 1);
+        assert_eq!(std::iter::from_fn(|| pool.take()).count(), PLACES);
+    }
+
+    #[test]
+    fn it_looks_at_all_places_from_any_hint() {
+        for hint in 0..=PLACES {
+            let pool = Pool::new();
+            let blocks = (0..PLACES).filter_map(|_| InboxBlock::new(1));
+            assert!(blocks.into_iter().all(|block| pool.put(block).is_none()));
+            // ORDERING: Relaxed: one thread.
+            pool.top.store(hint, Ordering::Relaxed);
+            let taken = std::iter::from_fn(|| {
+                let block = pool.take();
+                pool.top.store(hint, Ordering::Relaxed);
+                block
+            });
+            assert_eq!(taken.count(), PLACES, "{hint}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! takes all of them at once and reads their chains.
 
 use super::block::{InboxBlock, SLOTS};
-use super::pool::BlockPool;
+use super::rest::AtRest;
 use super::writer::Writer;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::bounded;
@@ -25,7 +25,7 @@ pub(crate) struct Inbox {
     filled: CachePadded<AtomicU64>,
     /// Those of them that the last drain knew of.
     known: AtomicU64,
-    pool: BlockPool,
+    at_rest: AtRest,
 }
 
 impl Inbox {
@@ -34,7 +34,7 @@ impl Inbox {
             listed: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
             filled: CachePadded::new(AtomicU64::new(0)),
             known: AtomicU64::new(0),
-            pool: BlockPool::new(),
+            at_rest: AtRest::new(),
         }
     }
 
@@ -48,17 +48,17 @@ impl Inbox {
     /// Gives a writer whose block is full the next one; `None` if there is no memory. Any thread, for its own writer;
     /// lock-free.
     ///
-    /// All that a later write needs is there afterwards. It may free blocks of a backlog.
+    /// All that a later write needs is there afterwards. Now and then it pins the epoch, which frees what was retired.
     #[cold]
     #[inline(never)]
     pub(crate) fn prepare(&self, writer: &Writer) -> Option<()> {
         let full = writer.size();
         let size = InboxBlock::next_size(full, self.is_long());
-        // A thread's first block is new, so that a thread with few timers never comes to the pool.
+        // A thread's first block is new, so that a thread with few timers never comes to the epoch.
         let rested = if full == 0 {
             None
         } else {
-            self.pool.take(size == SLOTS)
+            self.at_rest.take(size == SLOTS)
         };
         let block = rested.or_else(|| InboxBlock::new(size))?;
         // ORDERING: Relaxed: an estimate.
@@ -111,7 +111,7 @@ impl Inbox {
     }
 }
 
-/// One per inbox; held by the shard's owner. It neither allocates nor frees anything.
+/// One per inbox; held by the shard's owner. It neither allocates nor frees anything, and never pins.
 pub(crate) struct Reader {
     inbox: Arc<Inbox>,
 }
@@ -204,7 +204,7 @@ impl Reader {
             // ORDERING: Relaxed: the reader's own.
             writer.first.store(next.as_ptr(), Ordering::Relaxed);
             // SAFETY: written and read to its end; its writer has left it, and the chain begins after it.
-            unsafe { self.inbox.pool.put(block) };
+            unsafe { self.inbox.at_rest.put(block) };
         }
     }
 }

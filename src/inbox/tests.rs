@@ -1,11 +1,9 @@
 //! The inbox on real threads, and the cases that can be forced by hand.
 
-use super::block::{InboxBlock, SLOTS};
-use super::pool::BlockPool;
+use super::block::InboxBlock;
 use super::*;
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::collections::HashSet;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Writes a message as a shard does; returns whether that began a block.
@@ -80,10 +78,15 @@ fn blocks_of_rounds(rounds: u64, messages: u64) -> usize {
 }
 
 #[test]
-fn blocks_are_used_again() {
+fn blocks_are_used_again_also_under_a_foreign_guard() {
     // Without reuse so many messages take 490 blocks or more.
-    let blocks = [blocks_of_rounds(250, 1000), blocks_of_rounds(8, 40_000)];
-    assert!(blocks.iter().all(|blocks| *blocks < 350), "{blocks:?}");
+    let blocks = || [blocks_of_rounds(250, 1000), blocks_of_rounds(8, 40_000)];
+    let alone = blocks();
+    // Another crate of the process holds a guard of the collector that `crossbeam-epoch` shares between its users.
+    let theirs = crossbeam_epoch::pin();
+    let all = [alone, blocks()].concat();
+    drop(theirs);
+    assert!(all.iter().all(|blocks| *blocks < 350), "{all:?}");
 }
 
 #[test]
@@ -227,52 +230,24 @@ fn threads_that_come_and_fall_silent_lose_nothing() {
     assert!(got.iter().all(|it| *it == MESSAGES), "{got:?}");
 }
 
-/// Threads that take blocks at the same time: each message comes once, and what is too much is freed.
+/// Garbage that another crate has left to that collector never runs inside of our calls.
 #[test]
-fn threads_take_blocks_beside_each_other() {
-    let pool = BlockPool::new();
-    let put = |size| {
-        let block = InboxBlock::new(size).unwrap();
-        block
-            .slots()
-            .iter()
-            .for_each(|slot| slot.write(1, block.lap()));
-        assert!(block.read(&mut usize::MAX.clone(), &mut |_| ()));
-        // SAFETY: the block is written, read, and the pool's from now on.
-        unsafe { pool.put(NonNull::from(Box::leak(block))) };
-    };
-    std::thread::scope(|scope| {
-        let takers: Vec<_> = (0..3)
-            .map(|_| {
-                let pool = &pool;
-                scope.spawn(move || (0..50_000).filter_map(|_| pool.take(true)).count())
-            })
-            .collect();
-        (0..20_000).for_each(|n| put(if n % 3 == 0 { FIRST } else { SLOTS }));
-        let taken: usize = takers.into_iter().map(|it| it.join().unwrap()).sum();
-        assert!(taken <= 20_000);
-    });
-    while pool.len() > 0 {
-        pool.take(true);
+fn a_foreign_deferred_function_does_not_run_here() {
+    let ran_on = Arc::new(std::sync::Mutex::new(None));
+    let foreign = Arc::clone(&ran_on);
+    let guard = crossbeam_epoch::pin();
+    guard.defer(move || *foreign.lock().unwrap() = Some(std::thread::current().id()));
+    guard.flush();
+    drop(guard);
+    let (mut reader, inbox, writer) = inbox();
+    for word in 0..500_000 {
+        push(&inbox, &writer, word);
+        if word % 1000 == 0 {
+            drain(&mut reader);
+        }
     }
-    assert!(pool.take(true).is_none());
-}
-
-/// A producer frees a few of what is too much each time, also one that wants no block.
-#[test]
-fn a_backlog_of_blocks_is_freed_piece_by_piece() {
-    let pool = BlockPool::new();
-    for _ in 0..1000 {
-        // SAFETY: the block is the pool's from now on.
-        unsafe { pool.put(NonNull::from(Box::leak(InboxBlock::new(1).unwrap()))) };
-    }
-    let left = |_| {
-        assert!(pool.take(false).is_none());
-        pool.len()
-    };
-    let lengths: Vec<usize> = (0..100).map(left).collect();
-    assert!(lengths[0] >= 900, "{lengths:?}");
-    assert!(lengths[99] <= 200, "{lengths:?}");
+    // Another test's thread may have run it.
+    assert_ne!(*ran_on.lock().unwrap(), Some(std::thread::current().id()));
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! The only switch between std and loom, and the only place that names either's atomics.
 //!
 //! Everything else imports from here, so that one `cfg` turns the whole library into something that
-//! loom can explore; loom's side of it lies in `loom-tests/support`.
+//! loom can explore; loom's side of it lies in `loom-tests/support`. Under `--cfg tickwheel_loom` the flag
+//! `--cfg crossbeam_loom` must be set as well: without it crossbeam-epoch silently keeps std's atomics and the models
+//! would prove nothing about it.
 //!
 //! | room | what is inside |
 //! |---|---|
 //! | `cell` | an `UnsafeCell` whose accesses loom can check |
+//! | `epoch` | memory reclamation |
 //! | `fence` | a pair of fences of which one side is nearly free |
 //! | `forks` | a count of forks |
 //! | `segments` | tables whose slots never move |
@@ -19,6 +22,7 @@
 pub(crate) use tickwheel_core::sync::{bounded, boxed, pages, piece, prefetch};
 
 pub(crate) mod cell;
+pub(crate) mod epoch;
 #[cfg(tickwheel_loom)]
 #[path = "../../loom-tests/support/mod.rs"]
 #[cfg_attr(not(test), allow(dead_code, reason = "asked for by models"))]

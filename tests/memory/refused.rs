@@ -483,6 +483,33 @@ fn a_thread_without_a_place_gets_its_timer_back() {
     assert_eq!(timer.turn(), Ok(2 * THREADS - refused));
 }
 
+/// The epoch behind an inbox has no way to say that there is no memory: for the place of a thread that comes there for
+/// the first time, and for what it retires.
+#[test]
+fn an_inbox_asks_no_memory_of_its_epoch_that_is_not_there() {
+    if in_a_process_of_its_own(an_inbox_asks_no_memory_of_its_epoch_that_is_not_there, &[]) {
+        return;
+    }
+    let clock = ManualClock::new();
+    let [timer, elsewhere] = [engine(&clock), engine(&clock)];
+    // Free nodes for everybody, and blocks that are read and not retired yet.
+    (0..40_000).for_each(|n| _ = timer.schedule(Duration::ZERO, n).unwrap());
+    while timer.turn().unwrap() > 0 {}
+    let out_of_memory = || {
+        let mut refused = (0..MOST).filter_map(|n| Some((timer.schedule(DELAY, n).err()?, n)));
+        refusing_from(1024, || refused.next()).is_some_and(|(error, n)| is_out_of_memory(&error, n))
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // What the thread needs once, wherever it goes.
+            elsewhere.schedule(DELAY, 0).unwrap();
+            assert!(out_of_memory(), "it has no place");
+        });
+    });
+    assert!(out_of_memory(), "it retires nothing");
+    timer.schedule(DELAY, 0).unwrap();
+}
+
 /// What answers no error finds its place among those that the build has made.
 #[test]
 fn calls_that_return_no_error_need_no_memory() {
