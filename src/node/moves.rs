@@ -24,6 +24,7 @@ pub(crate) enum Move {
 }
 
 /// A move by the only thread that moves the timer.
+#[cfg(any(feature = "futures", test))]
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MoveAlone {
@@ -40,6 +41,7 @@ impl<T> Table<T> {
     /// was sent for it. The owner is told only of a deadline before that: a timer that is pushed out and pulled in again
     /// still has the entry at its first deadline. `MOVED` says whether that holds: who looks clears it. Then the owner has
     /// read the deadline before this move, so it looks again by that.
+    #[cfg(any(feature = "futures", test))]
     #[inline]
     pub(crate) fn move_alone(&self, index: u32, deadline: u64, look: u64) -> Option<MoveAlone> {
         let node = self.nodes.get(index)?;

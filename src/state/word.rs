@@ -228,6 +228,7 @@ impl StateWord {
     /// is set, and an owner that looks clears it. The caller holds the node.
     ///
     /// Returns the state, and whether the owner may have looked since the last move; `None` if the timer has ended.
+    #[cfg(any(feature = "futures", test))]
     #[inline]
     pub(crate) fn begin_move_alone(&self) -> Option<(State, bool)> {
         let mut seen = self.load();
@@ -248,6 +249,7 @@ impl StateWord {
 
     /// Ends such a move once the deadline was changed; the present state if the owner has looked meanwhile, or the timer
     /// has ended. `tell`: a message is promised.
+    #[cfg(any(feature = "futures", test))]
     #[inline]
     pub(crate) fn finish_move_alone(&self, seen: State, tell: bool) -> Result<State, State> {
         self.step(seen, seen.with(if tell { MOVED | PULLED } else { MOVED }))
