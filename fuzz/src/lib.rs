@@ -1,7 +1,7 @@
 //! What the fuzz targets do, for `fuzz_targets/`, which only connects it to libFuzzer.
 //!
 //! The models are the library's own: its tests run them on random cases, so each operation is an enum once. What
-//! they need of each other is described in `tests/support/README.md`. Two targets have no such twin and are here.
+//! they need of each other is described in `tests/support/README.md`. Three targets have no such twin and are here.
 //!
 //! | target | under test | oracle |
 //! |---|---|---|
@@ -12,7 +12,9 @@
 //! | `tick_and_builder` | settings, tick arithmetic, periods | the rules in 128 bits |
 //! | `replay_parser` | the load program's workload files | a naive reader; what is written reads back |
 //! | `local_model` | `LocalTimer`, periodic timers too | `book` |
+//! | `paused_futures` | sleeps, timeouts and intervals of `tickwheel-util` in time that stands | a list of deadlines |
 
+pub mod paused_futures;
 pub mod replay_parser;
 pub mod tick_and_builder;
 
@@ -41,9 +43,7 @@ mod support {
 }
 
 pub use support::choices::case;
-pub use support::{
-    engine_manual, engine_threads, local_model, shard_model, wheel_model,
-};
+pub use support::{engine_manual, engine_threads, local_model, shard_model, wheel_model};
 
 /// Runs `check` and waits until the threads that it has started are gone, as those of an engine that was dropped go by
 /// themselves: what a thread holds that is just ending, the sanitizer takes for a leak.

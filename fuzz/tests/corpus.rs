@@ -38,7 +38,7 @@ macro_rules! targets {
     };
 }
 
-targets!(wheel_model shard_model engine_manual engine_threads tick_and_builder local_model);
+targets!(wheel_model shard_model engine_manual engine_threads tick_and_builder local_model paused_futures);
 
 #[test]
 fn replay_parser() {
