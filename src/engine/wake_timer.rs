@@ -55,7 +55,7 @@ impl Stage {
     }
 }
 
-/// What keeps the engine of a future.
+/// How a future holds its engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hold {
     /// Nothing: it is never freed.
