@@ -118,6 +118,20 @@ fn pushing_out_sends_nothing_and_the_waker_stays() {
     assert_eq!(poll(&mut sleep, &bell), Poll::Ready(Ok(())));
 }
 
+#[test]
+fn a_poll_by_the_same_task_arms_nothing_anew() {
+    let rig = Rig::new();
+    let bell = Bell::new();
+    let mut sleep = rig.timer.sleep(ms(500));
+    for _ in 0..10 {
+        assert!(poll(&mut sleep, &bell).is_pending());
+    }
+    let stats = rig.timer.stats();
+    assert_eq!((stats.shards[0].scheduled, stats.inbox), (1, 1));
+    assert!(poll(&mut sleep, &Bell::new()).is_pending());
+    assert_eq!(rig.timer.stats().shards[0].scheduled, 2, "another task");
+}
+
 /// A connection of QUIC: an acknowledgement, a loss probe and the idle timeout by turns.
 #[test]
 fn a_sleep_that_is_pulled_in_again_and_again_tells_the_worker_once_between_two_looks() {
