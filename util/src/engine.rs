@@ -190,8 +190,7 @@ impl EngineSleep {
     /// Returns one on the thread's test clock, or else on that of its runtime, if this has not ended.
     #[cfg(feature = "test-util")]
     fn in_virtual_time(when: When) -> Self {
-        let on_test_clock = || Some(tickwheel::sleep(when).into());
-        let sleep = crate::test::engine().and_then(|_| on_test_clock());
+        let sleep = crate::test::engine().map(|_| tickwheel::sleep(when).into());
         #[cfg(feature = "tokio")]
         let sleep = sleep.or_else(|| crate::tokio_rt::with_engine(|timer| timer.sleep(when)));
         let sleep = sleep.map_or_else(|| Self::anywhere(when), Self::of);
