@@ -106,6 +106,24 @@ fn bytes() -> Vec<Row> {
     ]
 }
 
+/// An hour after its timer's tick an engine is behind, unless it was stopped meanwhile.
+fn lag() -> Vec<Row> {
+    let of = |is_stopped| {
+        let (at, timer) = by_hand(|builder| builder);
+        timer.schedule(HOUR, 1).unwrap();
+        read_inbox(&timer);
+        if is_stopped {
+            timer.stop().unwrap();
+        }
+        at.clock.advance(2 * HOUR);
+        shard(&timer).lag.as_secs()
+    };
+    vec![
+        ("seconds of lag", 3600..=3600, of(false)),
+        ("lag after a stop", 0..=0, of(true)),
+    ]
+}
+
 /// Three handlers take two milliseconds each, by the engine's clock.
 fn handlers() -> Vec<Row> {
     let at = Setup::by_hand();
@@ -174,6 +192,7 @@ fn figures_that_move_rarely_say_what_has_happened() {
         messages(),
         zombies(),
         bytes(),
+        lag(),
         handlers(),
         refusals(),
         sums(),

@@ -3,11 +3,12 @@
 use mio::{Poll, Token, Waker};
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tickwheel::{
-    Budget, BuildError, EventLoopTimer, ManualClock, ScheduleErrorKind, Settings, SystemError,
+    Budget, BuildError, EventLoopTimer, ManualClock, Remote, ScheduleErrorKind, Settings,
+    SystemError,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -112,4 +113,34 @@ fn a_waker_that_panics_has_woken_nobody_and_others_try() {
     timer.poll(timer.now(), |expired| fired.push(expired.payload));
     fired.sort_unstable();
     assert_eq!((fired, timer.pending()), (vec![2, 3], 1));
+}
+
+/// It must not, but what it costs is a call from within itself. The loop is called because so many messages lie unread,
+/// by a thread whose block is full, and the waker fills a part of the next one.
+#[test]
+fn a_waker_that_schedules_while_its_thread_has_no_block_loses_no_timer() {
+    const TIMERS: u64 = 100_000;
+    let clock = ManualClock::new();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let remote: Arc<OnceLock<Remote<u64>>> = Arc::default();
+    let (counted, inside) = (Arc::clone(&calls), Arc::clone(&remote));
+    let wake = move || {
+        if counted.fetch_add(1, Ordering::SeqCst) == 0 {
+            inside.get().unwrap().schedule(HOUR, TIMERS).unwrap();
+        }
+    };
+    let settings = Settings::new().clock(clock.clone());
+    let mut timer = EventLoopTimer::with_waker(settings, wake).unwrap();
+    let remote = remote.get_or_init(|| timer.remote());
+    let now = timer.now();
+    // The loop sleeps until then, so it need not know of what is due later.
+    timer.schedule(now, HOUR / 2, TIMERS + 1).unwrap();
+    assert_eq!(timer.poll_timeout(now), Some(HOUR / 2));
+    (0..TIMERS).for_each(|id| _ = remote.schedule(HOUR, id).unwrap());
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "of too many messages");
+    let mut fired = Vec::new();
+    let now = clock.advance(HOUR);
+    while timer.poll(now, |expired| fired.push(expired.payload)).more {}
+    fired.sort_unstable();
+    assert!(fired.into_iter().eq(0..=TIMERS + 1), "one was lost");
 }

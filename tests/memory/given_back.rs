@@ -174,6 +174,33 @@ fn memory_of_a_loops_large_payloads_is_given_back_after_a_clear() {
     }
 }
 
+/// Neither what the loop has pending itself nor the entries of that keep the memory of its remotes' timers.
+#[test]
+fn memory_of_remotes_is_given_back_beside_many_timers_of_the_loop() {
+    const BURST: u64 = 200_000;
+    let _alone = crate::alone();
+    let settings = Settings::new().clock(ManualClock::new());
+    let mut timer = EventLoopTimer::<u64>::with_waker(settings, || ()).unwrap();
+    let remote = timer.remote();
+    let poll_all = |timer: &mut EventLoopTimer<_>, at: Time| while timer.poll(at, |_| ()).more {};
+    for id in 0..2 * BURST {
+        timer.schedule(Time::ZERO, HOUR, id).unwrap();
+    }
+    poll_all(&mut timer, Time::ZERO);
+    let alone = timer.held_bytes();
+    let keys: Vec<_> = (0..BURST)
+        .map(|id| remote.schedule(HOUR, id).unwrap())
+        .collect();
+    assert!(keys.into_iter().all(|key| remote.cancel(key).is_won()));
+    poll_all(&mut timer, Time::ZERO);
+    let burst = timer.held_bytes() - alone;
+    poll_all(&mut timer, Time::ZERO + secs(2));
+    if takes_pages_back() {
+        let left = timer.held_bytes().saturating_sub(alone);
+        assert!(left < burst / 2, "{left} of {burst} bytes are left");
+    }
+}
+
 /// The second one is over before the memory of the first has been given back.
 #[test]
 fn a_short_burst_within_a_trim_keeps_no_memory() {
