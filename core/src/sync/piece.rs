@@ -39,30 +39,50 @@ fn is_mapped(layout: Layout) -> bool {
     layout.size() >= pages::size() && layout.align() <= pages::size()
 }
 
+/// Returns memory that holds nothing yet; `None` if there is none.
+///
+/// # Safety
+///
+/// The layout has a size.
+unsafe fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+    if is_mapped(layout) {
+        pages::map(layout.size())
+    } else {
+        // SAFETY: the layout has a size (the function's contract).
+        NonNull::new(unsafe { alloc(layout) })
+    }
+}
+
+/// Frees memory.
+///
+/// # Safety
+///
+/// It came from [`allocate`] with this layout, and no thread uses it any more.
+unsafe fn free(place: NonNull<u8>, layout: Layout) {
+    if is_mapped(layout) {
+        // SAFETY: `allocate` has mapped it (the function's contract).
+        unsafe { pages::unmap(place, layout.size()) };
+    } else {
+        // SAFETY: `allocate` has it from the allocator (the function's contract).
+        unsafe { dealloc(place.as_ptr(), layout) };
+    }
+}
+
 impl<T: Copy> Piece<[T]> {
     /// Returns a row of `len` times the same value; `None` if there is no memory.
     pub fn filled(len: usize, value: T) -> Option<Self> {
         let layout = Layout::array::<T>(len).ok()?;
         let place: NonNull<T> = if layout.size() == 0 {
             NonNull::dangling()
-        } else if is_mapped(layout) {
-            pages::map(layout.size())?.cast()
         } else {
             // SAFETY: the layout has a size.
-            NonNull::new(unsafe { alloc(layout) })?.cast()
+            unsafe { allocate(layout) }?.cast()
         };
         for at in 0..len {
             // SAFETY: within the memory, which has room for `len` values.
             unsafe { place.add(at).write(value) };
         }
         Some(Self(NonNull::slice_from_raw_parts(place, len)))
-    }
-
-    /// Returns the same row with its length in the type; `None` if that is another one.
-    pub(crate) fn into_array<const N: usize>(self) -> Option<Piece<[T; N]>> {
-        let place = (self.len() == N).then_some(self.0.cast())?;
-        core::mem::forget(self);
-        Some(Piece(place))
     }
 }
 
@@ -93,15 +113,97 @@ impl<T: ?Sized> DerefMut for Piece<T> {
 impl<T: ?Sized> Drop for Piece<T> {
     fn drop(&mut self) {
         let layout = Layout::for_value(&**self);
-        if layout.size() == 0 {
-            return;
+        if layout.size() > 0 {
+            // SAFETY: `filled` has allocated it with this layout. Its values are plain, and no thread uses it any more.
+            unsafe { free(self.0.cast(), layout) };
         }
-        if is_mapped(layout) {
-            // SAFETY: `filled` has mapped it; no thread uses it any more.
-            unsafe { pages::unmap(self.0.cast(), layout.size()) };
-        } else {
-            // SAFETY: `filled` has allocated it with this layout. Its values are plain.
-            unsafe { dealloc(self.0.cast().as_ptr(), layout) };
+    }
+}
+
+/// The same with a fixed number of places, of which the first `len` have values. Pages beyond these are not touched, so
+/// they take no memory of the machine. The default has no places.
+pub struct Room<T> {
+    place: NonNull<T>,
+    /// Values that are there.
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: it owns its values, as a box does.
+unsafe impl<T: Send> Send for Room<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Room<T> {}
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Self {
+            place: NonNull::dangling(),
+            len: 0,
+            capacity: 0,
+        }
+    }
+}
+
+impl<T: Copy> Room<T> {
+    /// Returns so many places without values, at least one; `None` if there is no memory.
+    pub fn with_capacity(capacity: usize) -> Option<Self> {
+        let layout = Layout::array::<T>(capacity).ok()?;
+        assert!(layout.size() > 0, "it has a size");
+        // SAFETY: the layout has a size, as was just checked.
+        let place = unsafe { allocate(layout) }?.cast();
+        Some(Self {
+            place,
+            len: 0,
+            capacity,
+        })
+    }
+
+    /// Appends a value, and returns its number.
+    ///
+    /// # Panics
+    ///
+    /// If there is no place left.
+    pub fn push(&mut self, value: T) -> usize {
+        let at = self.len;
+        assert!(at < self.capacity, "there is a place");
+        // SAFETY: within the memory, which has room for `capacity` values.
+        unsafe { self.place.add(at).write(value) };
+        self.len += 1;
+        at
+    }
+}
+
+impl<T> Room<T> {
+    /// Returns the number of places.
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+impl<T> Deref for Room<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `push` has written `len` values, and they are the room's own.
+        unsafe { core::slice::from_raw_parts(self.place.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for Room<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`.
+        unsafe { core::slice::from_raw_parts_mut(self.place.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for Room<T> {
+    fn drop(&mut self) {
+        if let (1.., Ok(layout)) = (self.capacity, Layout::array::<T>(self.capacity)) {
+            // SAFETY: `with_capacity` has allocated it with this layout. Its values are plain, and no thread uses it any
+            // more.
+            unsafe { free(self.place.cast(), layout) };
         }
     }
 }

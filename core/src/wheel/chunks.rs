@@ -11,7 +11,7 @@
 //! One owner, no sharing: everything takes `&mut self`.
 
 use super::Entry;
-use crate::sync::piece::Piece;
+use crate::sync::piece::Room;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
@@ -103,11 +103,22 @@ impl Bucket {
 
 /// One segment of the pool.
 struct Segment {
-    /// `None` once the segment went back to the system; its number is reused later.
-    chunks: Option<Piece<[Chunk; SEGMENT_CHUNKS]>>,
-    /// First free chunk, as an index inside the segment; meaningless while `free` is 0.
+    /// Without places once the segment went back to the system; its number is reused later.
+    ///
+    /// Those that have never served are not there: a wheel touches no more of its memory than it has used at once.
+    chunks: Room<Chunk>,
+    /// First free chunk of those that have served, as an index inside the segment; `NIL` for none.
     free_head: u32,
     free: u32,
+}
+
+impl Segment {
+    /// Frees a chunk that has never served.
+    #[cold]
+    #[inline(never)]
+    fn add_chunk(&mut self) {
+        self.free_head = self.chunks.push(Chunk::EMPTY) as u32;
+    }
 }
 
 /// The pool of chunks that all buckets of a wheel share.
@@ -142,8 +153,8 @@ impl Chunks {
             .segments
             .get_mut((bucket.tail >> SEGMENT_BITS) as usize)
         {
-            if let Some(chunks) = &mut segment.chunks {
-                let tail = &mut chunks[bucket.tail as usize % SEGMENT_CHUNKS];
+            let place = bucket.tail as usize % SEGMENT_CHUNKS;
+            if let Some(tail) = segment.chunks.get_mut(place) {
                 if let Some(place) = tail.entries.get_mut(tail.len as usize) {
                     *place = entry;
                     tail.len += 1;
@@ -158,13 +169,9 @@ impl Chunks {
     #[cold]
     #[inline(never)]
     fn push_in_new_chunk(&mut self, bucket: &mut Bucket, entry: Entry) -> bool {
-        let Some(id) = self.allocate() else {
+        let Some(id) = self.allocate(entry) else {
             return false;
         };
-        let chunk = self.chunk_mut(id);
-        chunk.next = NIL;
-        chunk.len = 1;
-        chunk.entries[0] = entry;
         if bucket.is_empty() {
             bucket.head = id;
         } else {
@@ -285,32 +292,26 @@ impl Chunks {
 
     pub(super) fn chunk(&self, id: u32) -> &Chunk {
         let segment = &self.segments[(id >> SEGMENT_BITS) as usize];
-        let chunks = segment
-            .chunks
-            .as_ref()
-            .expect("a chain only names chunks of held segments");
-        &chunks[id as usize % SEGMENT_CHUNKS]
+        &segment.chunks[id as usize % SEGMENT_CHUNKS]
     }
 
     pub(super) fn chunk_mut(&mut self, id: u32) -> &mut Chunk {
         let segment = &mut self.segments[(id >> SEGMENT_BITS) as usize];
-        let chunks = segment
-            .chunks
-            .as_mut()
-            .expect("a chain only names chunks of held segments");
-        &mut chunks[id as usize % SEGMENT_CHUNKS]
+        &mut segment.chunks[id as usize % SEGMENT_CHUNKS]
     }
 
-    /// Returns a free chunk from the lowest segment that has one; `None` if there is no memory.
-    fn allocate(&mut self) -> Option<u32> {
+    /// Returns a chunk with one entry, from the lowest segment that has a free one; `None` if there is no memory.
+    fn allocate(&mut self, entry: Entry) -> Option<u32> {
         let number = self.with_room.first().or_else(|| self.grow())?;
         let segment = &mut self.segments[number];
+        if segment.free_head == NIL {
+            segment.add_chunk();
+        }
         let place = segment.free_head;
-        let chunks = segment
-            .chunks
-            .as_ref()
-            .expect("a segment with room holds memory");
-        segment.free_head = chunks[place as usize].next;
+        let chunk = &mut segment.chunks[place as usize];
+        segment.free_head = core::mem::replace(&mut chunk.next, NIL);
+        chunk.len = 1;
+        chunk.entries[0] = entry;
         self.empty -= usize::from(segment.free as usize == SEGMENT_CHUNKS);
         segment.free -= 1;
         if segment.free == 0 {
@@ -325,11 +326,7 @@ impl Chunks {
     pub(super) fn release(&mut self, id: u32) -> u32 {
         let number = (id >> SEGMENT_BITS) as usize;
         let segment = &mut self.segments[number];
-        let chunks = segment
-            .chunks
-            .as_mut()
-            .expect("a chain only names chunks of held segments");
-        let link = &mut chunks[id as usize % SEGMENT_CHUNKS].next;
+        let link = &mut segment.chunks[id as usize % SEGMENT_CHUNKS].next;
         let next = core::mem::replace(link, segment.free_head);
         segment.free_head = id % SEGMENT_CHUNKS as u32;
         segment.free += 1;
@@ -345,7 +342,7 @@ impl Chunks {
     /// Adds the memory of one segment and returns its number; `None` if there is none.
     #[cold]
     fn grow(&mut self) -> Option<usize> {
-        let is_vacant = |segment: &Segment| segment.chunks.is_none();
+        let is_vacant = |segment: &Segment| segment.chunks.capacity() == 0;
         let vacant = self.segments.iter().position(is_vacant);
         let number = vacant.unwrap_or(self.segments.len());
         #[cfg(test)]
@@ -356,11 +353,7 @@ impl Chunks {
         if number >= (NIL >> SEGMENT_BITS) as usize {
             return None;
         }
-        let mut chunks = Piece::filled(SEGMENT_CHUNKS, Chunk::EMPTY)?;
-        chunks
-            .iter_mut()
-            .zip(1..)
-            .for_each(|(chunk, next)| chunk.next = next);
+        let chunks = Room::with_capacity(SEGMENT_CHUNKS)?;
         // The first one makes places for a quarter of a million entries.
         self.segments
             .try_reserve(if number == 0 { 64 } else { 1 })
@@ -368,14 +361,14 @@ impl Chunks {
         self.with_room.try_reserve(number)?;
         if vacant.is_none() {
             self.segments.push(Segment {
-                chunks: None,
-                free_head: 0,
+                chunks: Room::default(),
+                free_head: NIL,
                 free: 0,
             });
         }
         let segment = &mut self.segments[number];
-        segment.chunks = chunks.into_array();
-        segment.free_head = 0;
+        segment.chunks = chunks;
+        segment.free_head = NIL;
         segment.free = SEGMENT_CHUNKS as u32;
         self.with_room.insert(number);
         self.free += SEGMENT_CHUNKS;
@@ -390,14 +383,14 @@ impl Chunks {
             return;
         };
         let segment = &mut self.segments[number];
-        (segment.free, segment.chunks) = (0, None);
+        (segment.free, segment.chunks) = (0, Room::default());
         self.with_room.remove(number);
         self.free -= SEGMENT_CHUNKS;
         self.empty -= 1;
         while self
             .segments
             .last()
-            .is_some_and(|segment| segment.chunks.is_none())
+            .is_some_and(|segment| segment.chunks.capacity() == 0)
         {
             self.segments.pop();
         }

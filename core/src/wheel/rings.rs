@@ -21,9 +21,7 @@
 //!   `base` is the tick before that start until the bucket is empty, so a new entry in its range is
 //!   appended to the rest of the bucket and stays behind older entries of the same tick.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem::size_of;
 use core::num::NonZero;
 
 use super::Entry;
@@ -56,7 +54,7 @@ pub struct Rings {
     pub(super) cascading: Option<Place>,
     /// Entries in all buckets.
     pub(super) len: usize,
-    pub(super) row: Box<Row>,
+    pub(super) row: Row,
     pub(super) overdue: Bucket,
     /// Entries set aside, see `burst`.
     pub(super) backlog: Bucket,
@@ -95,7 +93,7 @@ impl Rings {
             base: 0,
             cascading: None,
             len: 0,
-            row: Box::new(Row::EMPTY),
+            row: Row::new(),
             overdue: Bucket::EMPTY,
             backlog: Bucket::EMPTY,
             deferred: Bucket::EMPTY,
@@ -267,7 +265,7 @@ impl Rings {
     /// Returns the memory that the buckets hold, in bytes, reserves included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        size_of::<Row>() + self.chunks.held_bytes()
+        self.row.held_bytes() + self.chunks.held_bytes()
     }
 
     /// Returns the tick of the earliest recent entry.
@@ -320,10 +318,10 @@ impl Rings {
             };
             *moves = moves.saturating_sub(cost);
         }
-        self.row.update_occupancy(from.bucket);
         if !self.row.buckets[from.bucket].is_empty() {
             return false;
         }
+        self.row.vacate(from.bucket);
         self.base = from.start;
         self.cascading = None;
         true
@@ -354,8 +352,8 @@ impl Rings {
         let all = bucket.is_empty();
         if all {
             tick_run.came = 0;
+            row.vacate(tick.bucket);
         }
-        row.update_occupancy(tick.bucket);
         let is_complete = all && others >> recent_bucket_of(tick.start) & 1 == 0;
         self.hand = tick.start - u64::from(!is_complete);
         all

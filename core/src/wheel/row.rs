@@ -15,6 +15,8 @@
 
 use super::Entry;
 use super::chunks::{Bucket, Chunks};
+use alloc::vec::Vec;
+use core::mem::size_of;
 use core::num::NonZero;
 
 /// Buckets that one word has the occupancy bits of.
@@ -141,15 +143,24 @@ pub(super) struct Row {
     words: u64,
     /// The first word is that of the recent entries.
     pub(super) occupied: [u64; WORDS],
-    pub(super) buckets: [Bucket; BUCKETS],
+    /// Those up to the last one that was ever occupied, and a few more. There is memory for all, but a wheel does not
+    /// touch that of rings beyond its deadlines.
+    pub(super) buckets: Vec<Bucket>,
 }
 
 impl Row {
-    pub(super) const EMPTY: Self = Self {
-        words: 0,
-        occupied: [0; WORDS],
-        buckets: [Bucket::EMPTY; BUCKETS],
-    };
+    pub(super) fn new() -> Self {
+        Self {
+            words: 0,
+            occupied: [0; WORDS],
+            buckets: Vec::with_capacity(BUCKETS),
+        }
+    }
+
+    /// Returns the bytes of the buckets, used or not.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.buckets.capacity() * size_of::<Bucket>()
+    }
 
     #[inline(always)]
     fn occupy(&mut self, bucket: usize) {
@@ -162,16 +173,37 @@ impl Row {
     #[must_use]
     pub(super) fn try_push(&mut self, bucket: usize, chunks: &mut Chunks, entry: Entry) -> bool {
         self.occupy(bucket);
-        let inserted = chunks.try_push(&mut self.buckets[bucket], entry);
+        let Some(place) = self.buckets.get_mut(bucket) else {
+            return self.push_beyond(bucket, chunks, entry);
+        };
+        let inserted = chunks.try_push(place, entry);
         if !inserted {
             self.update_occupancy(bucket);
         }
         inserted
     }
 
+    /// Like [`try_push`](Self::try_push), for a bucket that is not there yet.
+    #[cold]
+    #[inline(never)]
+    fn push_beyond(&mut self, bucket: usize, chunks: &mut Chunks, entry: Entry) -> bool {
+        self.reach(bucket);
+        self.try_push(bucket, chunks, entry)
+    }
+
+    /// Makes sure that a bucket is there, with all before it and those that share its word.
+    fn reach(&mut self, bucket: usize) {
+        let end = (bucket + 1).next_multiple_of(WORD_BUCKETS);
+        if end > self.buckets.len() {
+            // Within the capacity.
+            self.buckets.resize(end, Bucket::EMPTY);
+        }
+    }
+
     /// Appends all of `from` to a bucket. O(1).
     pub(super) fn append(&mut self, bucket: usize, chunks: &mut Chunks, from: &mut Bucket) {
         self.occupy(bucket);
+        self.reach(bucket);
         chunks.append(&mut self.buckets[bucket], from);
     }
 
@@ -179,11 +211,17 @@ impl Row {
     #[inline]
     pub(super) fn update_occupancy(&mut self, bucket: usize) {
         if self.buckets[bucket].is_empty() {
-            let word = &mut self.occupied[bucket / WORD_BUCKETS];
-            *word &= !(1 << (bucket % WORD_BUCKETS));
-            if *word == 0 {
-                self.words &= !(1 << (bucket / WORD_BUCKETS));
-            }
+            self.vacate(bucket);
+        }
+    }
+
+    /// Clears the bit of a bucket, which has become empty.
+    #[inline]
+    pub(super) fn vacate(&mut self, bucket: usize) {
+        let word = &mut self.occupied[bucket / WORD_BUCKETS];
+        *word &= !(1 << (bucket % WORD_BUCKETS));
+        if *word == 0 {
+            self.words &= !(1 << (bucket / WORD_BUCKETS));
         }
     }
 
@@ -216,6 +254,31 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What was never there was never touched, and takes no memory of the machine.
+    #[test]
+    fn buckets_are_there_up_to_the_last_one_that_was_used() {
+        let (mut row, mut chunks) = (Row::new(), Chunks::default());
+        let capacity = row.buckets.capacity();
+        for (bucket, there) in [
+            (3, 64),
+            (63, 64),
+            (64, 128),
+            (700, 704),
+            (9, 704),
+            (BUCKETS - 1, BUCKETS),
+        ] {
+            let entry = Entry {
+                deadline: 7,
+                index: 1,
+                mark: 1,
+            };
+            assert!(row.try_push(bucket, &mut chunks, entry));
+            assert_eq!(row.buckets.len(), there);
+            assert_eq!(row.buckets[bucket].earliest(), Some(7));
+        }
+        assert_eq!(row.buckets.capacity(), capacity, "nothing was allocated");
+    }
 
     #[test]
     fn a_bucket_begins_at_or_before_its_deadlines_and_ends_after_them() {

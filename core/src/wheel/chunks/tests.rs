@@ -52,7 +52,7 @@ fn memory_follows_the_population_and_low_segments_fill_first() {
     let lowest = chunks
         .segments
         .iter()
-        .position(|segment| segment.chunks.is_some());
+        .position(|segment| segment.chunks.capacity() > 0);
     let serving = (buckets[0].head >> SEGMENT_BITS) as usize;
     assert_eq!(lowest, Some(serving), "the lowest segment serves first");
     (0..entries).for_each(|n| chunks.push(&mut buckets[n as usize % 50], entry(n)));
@@ -60,6 +60,27 @@ fn memory_follows_the_population_and_low_segments_fill_first() {
         chunks.held_bytes() <= peak * 11 / 10,
         "numbers of returned segments are reused"
     );
+}
+
+/// What was never there was never touched, and takes no memory of the machine.
+#[test]
+fn a_segment_has_as_many_chunks_as_were_used_at_once() {
+    let mut chunks = Chunks::default();
+    assert!(chunks.reserve_first());
+    let there = |chunks: &Chunks| chunks.segments[0].chunks.len();
+    assert_eq!(there(&chunks), 0);
+    for most in [1, 1, 3, 2] {
+        let mut buckets = vec![Bucket::EMPTY; most];
+        for n in 0..10 {
+            for bucket in &mut buckets {
+                chunks.push(bucket, entry(n));
+            }
+            for bucket in &mut buckets {
+                assert_eq!(all(&mut chunks, bucket), [n]);
+            }
+        }
+    }
+    assert_eq!(there(&chunks), 3);
 }
 
 /// Numbers of entries in chains of up to three chunks.
