@@ -27,7 +27,7 @@ use std::ptr;
 
 /// Node numbers in a magazine: large enough to make the depot rare, small enough that a hundred threads
 /// hoard little. Two under loom, so that models exchange magazines.
-pub(crate) const CAPACITY: u32 = bounded(62, 2);
+pub(crate) const CAPACITY: u32 = bounded(63, 2);
 
 /// A batch of free node numbers; `len` lies in the thread cache, or is `CAPACITY` in the depot's full stack.
 pub(crate) struct Magazine {

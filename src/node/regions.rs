@@ -5,7 +5,7 @@
 //! the memory of those to the system that lie there still, so these are at the bottom:
 //!
 //! ```text
-//!   head ---> node 124 of region 7 ---> node 0 of region 9 ---> node 62 of region 2 ---> none
+//!   head ---> node 126 of region 7 ---> node 0 of region 9 ---> node 63 of region 2 ---> none
 //! ```
 //!
 //! A node that is given back forgets its generation, so its region remembers one for all of its nodes: higher than
