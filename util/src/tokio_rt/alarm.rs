@@ -25,9 +25,11 @@ impl Alarm for TokioAlarm {
     /// If the runtime was built without `enable_time`.
     fn new() -> Self {
         let runtime = Handle::current();
+        // Without a timer this panics. The alarm has none before it is set: tokio would wake for its time as well.
+        drop(sleep(Duration::ZERO));
         let has_several = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
         Self {
-            sleep: Some(Box::pin(sleep(Duration::ZERO))),
+            sleep: None,
             several: has_several.then(|| runtime.id()),
             early: None,
         }
@@ -97,5 +99,24 @@ impl Wake for Early {
             Ok(runtime) if runtime.id() == self.runtime => let_others_take_the_latest(&runtime),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    /// Its timer would end a wait of the runtime for nothing.
+    #[test]
+    fn an_alarm_that_was_not_set_does_not_go_off() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut alarm = TokioAlarm::new();
+            let gone_off = poll_fn(|cx| alarm.poll(cx));
+            let waited = tokio::time::timeout(Duration::from_millis(5), gone_off).await;
+            assert!(waited.is_err());
+        });
     }
 }
