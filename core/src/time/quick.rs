@@ -8,7 +8,8 @@
 //! never earlier. Threads that *fire* timers read the real clock.
 //!
 //! The counter is trusted on Linux on x86-64, if the kernel itself keeps its time by it: then it has found that all
-//! cores' counters agree and never stop. The trust ends when a thread finds that a time computed from the counter was
+//! cores' counters agree and never stop. Asking costs as much as a thousand readings, so a process is some milliseconds
+//! old when it asks. The trust ends when a thread finds that a time computed from the counter was
 //! behind. Everywhere else each reading is one of the real clock. The counter of aarch64 would be as cheap, but has not
 //! been measured on a real processor.
 
@@ -16,13 +17,21 @@ mod anchor;
 
 use crate::time::{MonotonicClock, Time};
 use anchor::{Anchor, Calibration, Source};
+use core::sync::atomic::{AtomicU8, Ordering};
 use std::cell::Cell;
-use std::sync::OnceLock;
+use std::io::Read;
 
 static CALIBRATION: Calibration = Calibration::new();
 
-/// Whether the counter can be trusted.
-static TRUSTED: OnceLock<bool> = OnceLock::new();
+/// Whether the counter can be trusted: [`UNASKED`], [`TRUSTED`] or [`UNTRUSTED`].
+static TRUST: AtomicU8 = AtomicU8::new(UNASKED);
+const UNASKED: u8 = 0;
+const TRUSTED: u8 = 1;
+const UNTRUSTED: u8 = 2;
+
+/// The time from which on the kernel is asked. Earlier the counter would not serve, because its rate is measured over
+/// a longer time.
+const ASKED_FROM: Time = Time::from_nanos(10_000_000);
 
 thread_local! {
     static ANCHOR: Cell<Anchor> = const { Cell::new(Anchor::NONE) };
@@ -32,7 +41,6 @@ thread_local! {
 #[derive(Clone, Copy, Debug)]
 pub struct QuickClock {
     clock: MonotonicClock,
-    trusted: bool,
 }
 
 impl Source for MonotonicClock {
@@ -57,23 +65,43 @@ fn kernel_trusts_the_counter() -> bool {
         target_arch = "x86_64",
         target_os = "linux",
         not(tickwheel_loom)
-    )) && std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc")
+    )) && std::fs::File::open(path).is_ok_and(|mut file| {
+        // On the stack, because a worker calls no allocator.
+        let mut name = [0; 8];
+        let read = file.read(&mut name);
+        read.is_ok_and(|len| name[..len].trim_ascii() == b"tsc")
+    })
 }
 
 impl QuickClock {
     pub(crate) fn new(clock: MonotonicClock) -> Self {
-        Self {
-            clock,
-            trusted: *TRUSTED.get_or_init(kernel_trusts_the_counter),
-        }
+        Self { clock }
     }
 
     #[inline]
     pub(crate) fn now(&self) -> Time {
-        if !self.trusted {
-            return self.clock.now();
+        // ORDERING: Relaxed: one word that stands for itself.
+        if TRUST.load(Ordering::Relaxed) != TRUSTED {
+            return self.read_untrusted();
         }
         Time::from_nanos(ANCHOR.with(|anchor| CALIBRATION.now(anchor, &self.clock)))
+    }
+
+    /// Reads the real clock, and asks the kernel about the counter if that is to be done. Threads that find it undone
+    /// together ask together, so that none waits for another.
+    #[cold]
+    fn read_untrusted(&self) -> Time {
+        let now = self.clock.now();
+        // ORDERING: Relaxed, both: as in `now`.
+        if now >= ASKED_FROM && TRUST.load(Ordering::Relaxed) == UNASKED {
+            let trust = if kernel_trusts_the_counter() {
+                TRUSTED
+            } else {
+                UNTRUSTED
+            };
+            TRUST.store(trust, Ordering::Relaxed);
+        }
+        now
     }
 }
 
