@@ -5,8 +5,7 @@ use super::crew::shard_worker::WAKE_BATCH;
 use super::crew::status::EngineStatus;
 use super::crew::wake::TurnWaker;
 use super::executor::{Executor, through_executor};
-use super::hold;
-use super::inner::{Berth, EngineOwner, Handler, Inner, ShardWorker};
+use super::inner::{Berth, Calls, EngineOwner, Handler, Inner, ShardWorker};
 use super::pinning;
 use super::routing::Router;
 use super::settings::IdleStrategy;
@@ -246,7 +245,7 @@ impl Builder {
             _hook: hook,
             timers: CachePadded::default(),
             hold,
-            retire: hold::retire,
+            calls: Calls::ALL,
             wakers: Wakers::of_payloads(),
         })
     }

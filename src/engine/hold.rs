@@ -109,7 +109,7 @@ impl<T: Send + 'static> EngineOwner<T> {
 
 impl<T> Drop for EngineOwner<T> {
     fn drop(&mut self) {
-        (self.retire)(self.0.0);
+        (self.calls.retire)(self.0.0);
     }
 }
 
@@ -204,7 +204,7 @@ impl<T> Drop for TimerRef<T> {
             return;
         }
         let owner = self.hold.as_ptr();
-        self.stop_orphaned();
+        (self.calls.stop_orphaned)(self);
         // SAFETY: the first `Timer` left one count of this `Arc` for the last one (`add_rare_timer`).
         unsafe { Arc::decrement_strong_count(owner) };
     }

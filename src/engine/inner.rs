@@ -11,7 +11,7 @@ use super::hooks::Hooks;
 use super::pinning::Starvation;
 use super::retired::TimerCount;
 use super::routing::Router;
-use super::settings::{Drive, IdleStrategy};
+use super::settings::{Drive, IdleStrategy, Shutdown};
 use super::task::Wakers;
 use crate::contain::Contained;
 use crate::node::offer::{Offer, Refusal, offer};
@@ -23,7 +23,8 @@ use crate::sync::lock::Mutex;
 use crate::sync::{slot, way};
 use crate::time::{Period, Recurrence, Repeat, TickRate, Time, TimeSource, When};
 use crate::types::{
-    Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled, Unfired,
+    Budget, Expired, Key, RawKey, Reschedule, ScheduleError, ScheduleErrorKind, Scheduled,
+    StartError, StopError, TurnError, Unfired,
 };
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
@@ -62,11 +63,26 @@ pub(super) struct Inner<T> {
     pub(super) timers: CachePadded<TimerCount>,
     /// The reference that keeps this engine's memory.
     pub(super) hold: Weak<EngineOwner<T>>,
-    /// Retires the engine when its last `EngineOwner` goes.
-    pub(super) retire: fn(NonNull<Self>),
+    pub(super) calls: Calls<T>,
     /// Of engines whose payloads may be wakers.
     pub(super) wakers: Option<Wakers<T>>,
 }
+
+/// The calls of other crates, which compile none of them; see `crew::calls`.
+pub(super) struct Calls<T> {
+    /// Retires the engine when its last `EngineOwner` goes.
+    pub(super) retire: fn(NonNull<Inner<T>>),
+    pub(super) start: fn(&Inner<T>) -> Result<(), StartError>,
+    pub(super) shutdown: Stop<T>,
+    pub(super) stop_orphaned: fn(&Inner<T>),
+    pub(super) turn: fn(&Inner<T>) -> Result<usize, TurnError>,
+    pub(super) claim: fn(&Inner<T>, usize) -> Result<(), TurnError>,
+    pub(super) release: fn(&Inner<T>, usize),
+    pub(super) turn_driven: TurnDriven<T>,
+}
+
+type Stop<T> = fn(&Inner<T>, Shutdown, Option<Duration>) -> Result<Vec<Unfired<T>>, StopError>;
+type TurnDriven<T> = fn(&Inner<T>, usize, &Waker, fn(Waker)) -> Result<Option<Duration>, TurnError>;
 
 /// The address of an engine, for a holder that keeps the engine's memory; see `hold`.
 pub(super) struct EnginePointer<T>(pub(super) NonNull<Inner<T>>);

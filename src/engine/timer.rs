@@ -434,7 +434,7 @@ impl<T: Send + 'static> Timer<T> {
     ///
     /// If the engine has been stopped, or a thread cannot be spawned; then the call may be repeated.
     pub fn start(&self) -> Result<(), StartError> {
-        self.inner.start()
+        (self.inner.calls.start)(&self.inner)
     }
 
     /// Stops the engine and returns every timer that has not ended, due ones included.
@@ -453,7 +453,7 @@ impl<T: Send + 'static> Timer<T> {
     /// [`StopError::InsideHandler`] on a worker of this engine, which would wait for itself;
     /// [`StopError::Forked`] in a forked child of the process that started the engine.
     pub fn stop(&self) -> Result<Vec<Unfired<T>>, StopError> {
-        self.inner.shutdown(Shutdown::ReturnUnfired, None)
+        (self.inner.calls.shutdown)(&self.inner, Shutdown::ReturnUnfired, None)
     }
 
     /// Ends the engine in the given way, waits for its shards, and returns every timer that has not fired.
@@ -484,7 +484,7 @@ impl<T: Send + 'static> Timer<T> {
     ///   lost: call again, or call [`stop`](Self::stop) to cut it short.
     /// * [`StopError::Forked`] in a forked child of the process that started the engine.
     pub fn shutdown(&self, mode: Shutdown, limit: Duration) -> Result<Vec<Unfired<T>>, StopError> {
-        self.inner.shutdown(mode, Some(limit))
+        (self.inner.calls.shutdown)(&self.inner, mode, Some(limit))
     }
 
     /// Waits until every worker has handled what is due at the clock's current time and has nothing to do.

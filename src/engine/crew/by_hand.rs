@@ -38,21 +38,27 @@ impl<T: Send + 'static> Timer<T> {
     /// If the engine has workers, is stopped, or the call comes from a handler; and if a shard has ended by a panic in
     /// this turn, after the turns of the others.
     pub fn turn(&self) -> Result<usize, TurnError> {
-        let inner = &*self.inner;
-        if !matches!(inner.drive, Drive::Manual) {
+        (self.inner.calls.turn)(&self.inner)
+    }
+}
+
+impl<T: Send + 'static> Inner<T> {
+    /// See [`Timer::turn`].
+    pub(super) fn turn(&self) -> Result<usize, TurnError> {
+        if !matches!(self.drive, Drive::Manual) {
             return Err(TurnError::DrivenByWorkers);
         }
-        inner.may_drive()?;
+        self.may_drive()?;
         let (mut fired, mut failed) = (0, None);
-        for shard in 0..inner.berths.len() {
-            match inner.still_turns(shard) {
+        for shard in 0..self.berths.len() {
+            match self.still_turns(shard) {
                 Err(TurnError::Failed { .. }) => continue,
                 turns => turns?,
             }
-            let Some(place) = inner.berths[shard].try_lock() else {
+            let Some(place) = self.berths[shard].try_lock() else {
                 continue;
             };
-            match inner.turn_at(place, shard, |shard| shard.fire_until(inner, None)) {
+            match self.turn_at(place, shard, |shard| shard.fire_until(self, None)) {
                 Ok(turned) => fired += turned,
                 Err(error @ TurnError::Failed { .. }) => failed = Some(error),
                 Err(error) => return Err(error),

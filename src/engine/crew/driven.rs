@@ -58,7 +58,7 @@ impl<T: Send + 'static> Timer<T> {
     /// forked, or if the call comes from one of its handlers.
     pub fn drive_shard(&self, shard: usize) -> Result<DrivenShard<T>, TurnError> {
         let engine = self.inner.hold().ok_or(TurnError::Stopped)?;
-        engine.claim(shard)?;
+        (engine.calls.claim)(&engine, shard)?;
         Ok(DrivenShard {
             engine,
             shard,
@@ -83,13 +83,24 @@ impl<T: Send + 'static> DrivenShard<T> {
     ///
     /// If the engine is stopped, if the shard has failed, or if the call comes from one of the engine's handlers.
     pub fn turn(&mut self, waker: &Waker) -> Result<Option<Duration>, TurnError> {
-        let (engine, number) = (&*self.engine, self.shard);
-        engine.may_drive()?;
+        (self.engine.calls.turn_driven)(&self.engine, self.shard, waker, self.wake)
+    }
+}
+
+impl<T: Send + 'static> Inner<T> {
+    /// See [`DrivenShard::turn`]; `wake` is how it calls wakers.
+    pub(super) fn turn_driven(
+        &self,
+        number: usize,
+        waker: &Waker,
+        wake: fn(Waker),
+    ) -> Result<Option<Duration>, TurnError> {
+        self.may_drive()?;
         // Before the turn announces its sleep: a producer that sees the sleep finds this waker.
-        engine.berths[number].waker.set_task(waker);
-        let next = engine.turn_here(number, |shard| {
-            shard.wake = self.wake;
-            let next = step(engine, shard, IdleStrategy::Park);
+        self.berths[number].waker.set_task(waker);
+        let next = self.turn_here(number, |shard| {
+            shard.wake = wake;
+            let next = step(self, shard, IdleStrategy::Park);
             // What turns or ends the shard next has no such way.
             shard.wake = Waker::wake;
             next
@@ -100,11 +111,9 @@ impl<T: Send + 'static> DrivenShard<T> {
             Next::End => Err(TurnError::Stopped),
         }
     }
-}
 
-impl<T: Send + 'static> Inner<T> {
     /// Takes a shard from its worker.
-    fn claim(&self, shard: usize) -> Result<(), TurnError> {
+    pub(super) fn claim(&self, shard: usize) -> Result<(), TurnError> {
         self.may_drive()?;
         let shards = self.berths.len();
         let no_shard = TurnError::NoShard { shard, shards };
@@ -123,7 +132,7 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Gives a shard that a `DrivenShard` may have to a worker, which may have to be spawned.
-    fn release(&self, shard: usize) {
+    pub(super) fn release(&self, shard: usize) {
         if self.status.is_forked() {
             return;
         }
@@ -155,7 +164,7 @@ pub fn wake_by<T: Send + 'static>(mut shard: DrivenShard<T>, wake: fn(Waker)) ->
 impl<T: Send + 'static> Drop for DrivenShard<T> {
     fn drop(&mut self) {
         self.engine.berths[self.shard].waker.forget_task();
-        self.engine.release(self.shard);
+        (self.engine.calls.release)(&self.engine, self.shard);
     }
 }
 

@@ -13,9 +13,11 @@
 //! | `by_hand` | turns on the threads of callers |
 //! | `driven` | a shard that a task turns: [`DrivenShard`](driven::DrivenShard) |
 //! | `idle` | `wait_idle` |
+//! | `calls` | the way of other crates to all of that, of which they compile nothing |
 
 mod berth;
 mod by_hand;
+mod calls;
 pub(super) mod driven;
 mod idle;
 mod lifecycle;
