@@ -8,6 +8,9 @@
 //!
 //! Everything is on one thread: arming is an entry in the thread's own wheel, and a wake is a push to the runtime's own
 //! queue. Only the waker of the task that drives this is shared, because remotes wake that task, too.
+// All functions are `#[inline]` so that a program compiles them, and their timer, only if it uses them: here they would
+// take nearly half of this crate's build.
+//
 // Nothing of the user's is called while the timer is borrowed: wakers are collected, and woken afterwards, and there are
 // no periodic timers, which would be cloned in a turn (`Wakeup`).
 
@@ -74,12 +77,14 @@ use tickwheel::{
 pub struct Wakeup(Waker);
 
 impl From<Waker> for Wakeup {
+    #[inline]
     fn from(waker: Waker) -> Self {
         Self(waker)
     }
 }
 
 impl From<Wakeup> for Waker {
+    #[inline]
     fn from(wakeup: Wakeup) -> Self {
         wakeup.0
     }
@@ -101,6 +106,7 @@ struct Shared {
 impl Shared {
     /// Returns the deadline of a sleep that is set now. That of a zero delay does not lie ahead of the clock, as others
     /// do by a microsecond or two.
+    #[inline]
     fn time_of(&self, when: When) -> Time {
         if when == When::from(Duration::ZERO) {
             self.remote.now()
@@ -110,6 +116,7 @@ impl Shared {
     }
 
     /// Lets the task that drives this see the new deadline of `key` in time.
+    #[inline]
     fn heed(&self, key: Key<Wakeup>) {
         let due = self.timer.borrow().deadline(key);
         if due.is_some_and(|due| due < self.planned.get()) {
@@ -169,6 +176,7 @@ impl LocalSleeps {
     /// # Errors
     ///
     /// If a setting is out of range.
+    #[inline]
     pub fn new(builder: Settings) -> Result<Self, BuildError> {
         let wake = Arc::<Notify>::default();
         let waker = Waker::from(Arc::clone(&wake));
@@ -178,6 +186,7 @@ impl LocalSleeps {
         ))
     }
 
+    #[inline]
     fn with(timer: EventLoopTimer<Wakeup>, wake: Arc<Notify>) -> Self {
         let remote = timer.remote();
         let (timer, planned) = (RefCell::new(timer), Cell::new(Time::ZERO));
@@ -241,18 +250,21 @@ impl LocalSleeps {
     /// # Ok(()) }
     /// ```
     #[must_use]
+    #[inline]
     pub fn remote(&self) -> Remote<Wakeup> {
         self.shared.remote.clone()
     }
 
     /// The time by the timer's clock.
     #[must_use]
+    #[inline]
     pub fn now(&self) -> Time {
         self.shared.remote.now()
     }
 
     /// Sleeps that are armed. O(threads).
     #[must_use]
+    #[inline]
     pub fn pending(&self) -> usize {
         self.shared.remote.pending()
     }
@@ -261,6 +273,7 @@ impl LocalSleeps {
     ///
     /// For a loop of your own: after its sockets, before its tasks. A waker that panics does not keep the others from
     /// being woken.
+    #[inline]
     pub fn fire(&self) -> Polled {
         let shared = &*self.shared;
         let now = self.now();
@@ -278,6 +291,7 @@ impl LocalSleeps {
     ///
     /// For a loop of your own: when no task is ready any more, right before it blocks.
     #[must_use = "the sleep has been announced: block for this long, then fire"]
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let now = self.now();
         self.shared.timer.borrow_mut().poll_timeout(now)
@@ -337,6 +351,7 @@ impl LocalSleeps {
 }
 
 /// Comes back when the other tasks that are ready have had their turn.
+#[inline]
 async fn let_others_run() {
     let mut is_first = true;
     poll_fn(|cx| {
@@ -351,12 +366,14 @@ async fn let_others_run() {
 
 /// For a loop of your own: remotes wake it as the timer's builder was told.
 impl From<EventLoopTimer<Wakeup>> for LocalSleeps {
+    #[inline]
     fn from(timer: EventLoopTimer<Wakeup>) -> Self {
         Self::with(timer, Arc::default())
     }
 }
 
 impl fmt::Debug for LocalSleeps {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalSleeps")
             .field("pending", &self.pending())
@@ -406,6 +423,7 @@ enum SleepStage {
 }
 
 /// Two wakers with the same parts wake the same task, while one of them lives.
+#[inline]
 fn parts(waker: &Waker) -> (*const (), &'static RawWakerVTable) {
     (waker.data(), waker.vtable())
 }
@@ -419,6 +437,7 @@ impl LocalSleep {
 
     /// Whether its time has come, as far as it knows: a sleep that was never polled does not ask.
     #[must_use]
+    #[inline]
     pub fn is_elapsed(&self) -> bool {
         match self.stage {
             SleepStage::Unarmed => false,
@@ -447,6 +466,7 @@ impl LocalSleep {
     }
 
     /// As [`poll`](Future::poll), for a sleep that lies in something else.
+    #[inline]
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         // The clock is asked only if the time may have come.
         let mut start = None;
@@ -490,16 +510,19 @@ impl LocalSleep {
         }
     }
 
+    #[inline]
     fn now(&self) -> Time {
         self.shared.remote.now()
     }
 
     /// Returns the time from which a delay counts: not before now, and two microseconds after it at most. It costs a
     /// third of a clock reading.
+    #[inline]
     fn start_of_delay(&self) -> Time {
         self.shared.remote.time_of(Duration::ZERO)
     }
 
+    #[inline]
     fn disarm(&mut self) {
         if let SleepStage::Armed(key, _) = std::mem::replace(&mut self.stage, SleepStage::Unarmed) {
             let waker = self.shared.timer.borrow_mut().cancel(key).into_payload();
@@ -511,18 +534,21 @@ impl LocalSleep {
 impl Future for LocalSleep {
     type Output = Result<(), SleepError>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.poll_sleep(cx)
     }
 }
 
 impl Drop for LocalSleep {
+    #[inline]
     fn drop(&mut self) {
         self.disarm();
     }
 }
 
 impl fmt::Debug for LocalSleep {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalSleep")
             .field("deadline", &self.deadline)

@@ -43,6 +43,7 @@ pub struct LocalInterval {
 
 impl LocalInterval {
     /// Ticks for the first time when `sleep` is over.
+    #[inline]
     pub(super) fn new(sleep: LocalSleep, period: Period) -> Self {
         Self {
             due: sleep.deadline(),
@@ -58,6 +59,7 @@ impl LocalInterval {
     /// # Errors
     ///
     /// If `max_pending` timers are armed; the next call tries again.
+    #[inline]
     pub async fn tick(&mut self) -> Result<Time, SleepError> {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -67,6 +69,7 @@ impl LocalInterval {
     /// # Errors
     ///
     /// Like [`tick`](Self::tick).
+    #[inline]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Time, SleepError>> {
         if self.resting {
             // Reads the clock, which is the user's: if that panics, the next call begins here again.
@@ -84,6 +87,7 @@ impl LocalInterval {
     }
 
     /// Sleeps until the tick after `due`, which is handled now.
+    #[inline]
     fn proceed(&mut self) {
         let next = self.period.next(self.due, self.sleep.now());
         self.sleep.reset(next);
@@ -92,17 +96,20 @@ impl LocalInterval {
 
     /// Sets what happens to ticks that were missed, and makes the period one of a fixed rate.
     #[must_use]
+    #[inline]
     pub fn missed_ticks(mut self, missed: MissedTicks) -> Self {
         self.period = Period::fixed_rate(self.period.length(), missed);
         self
     }
 
     /// Goes on with a tick one period from now, and counts the later ones from there.
+    #[inline]
     pub fn reset(&mut self) {
         self.reset_after(self.period.length());
     }
 
     /// Goes on with a tick now, and counts the later ones from there.
+    #[inline]
     pub fn reset_immediately(&mut self) {
         self.reset_after(Duration::ZERO);
     }
@@ -116,6 +123,7 @@ impl LocalInterval {
 
     /// Returns the period of the interval.
     #[must_use]
+    #[inline]
     pub const fn period(&self) -> Period {
         self.period
     }
