@@ -34,10 +34,10 @@ use std::task::{Poll, Waker};
 /// Where a sleep stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// No timer yet. `look`: the deadline may have passed before the first poll.
-    Unarmed {
-        look: bool,
-    },
+    /// No timer yet.
+    Unarmed,
+    /// No timer yet, and the deadline may have passed before the next poll.
+    Unchecked,
     Armed,
     Elapsed,
 }
@@ -47,10 +47,10 @@ impl Stage {
     pub(crate) fn new(when: When) -> Self {
         if when.is_now() {
             Self::Elapsed
+        } else if when.is_point() {
+            Self::Unchecked
         } else {
-            Self::Unarmed {
-                look: when.is_point(),
-            }
+            Self::Unarmed
         }
     }
 }
@@ -183,10 +183,14 @@ impl WakeTimer {
     /// Returns whether a sleep that is not armed is over at its first poll.
     #[inline]
     pub(crate) fn is_over(&mut self, deadline: Time) -> bool {
-        if self.stage == (Stage::Unarmed { look: true }) && self.has_passed(deadline) {
-            self.stage = Stage::Elapsed;
+        match self.stage {
+            Stage::Elapsed => true,
+            Stage::Unchecked if self.has_passed(deadline) => {
+                self.stage = Stage::Elapsed;
+                true
+            }
+            _ => false,
         }
-        self.stage == Stage::Elapsed
     }
 
     /// Arms the timer, which must not be armed.
@@ -268,13 +272,39 @@ impl WakeTimer {
     /// ended it is let go of.
     #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
+        if let Some((engine, node)) = self.armed() {
+            match engine.phase_of(node) {
+                Phase::Fired => {
+                    self.release(engine, node);
+                    return Poll::Ready(Ok(()));
+                }
+                Phase::Pending
+                    if self.waker == identity(waker)
+                        && engine.status.phase() != EnginePhase::Init =>
+                {
+                    return Poll::Pending;
+                }
+                _ => {}
+            }
+        }
+        self.poll_apart(waker)
+    }
+
+    /// Like [`poll`](Self::poll), of a timer that was returned, or that waits for another waker or in a fork. Apart, so
+    /// that the usual poll needs no room for what this returns.
+    #[cold]
+    #[inline(never)]
+    fn poll_apart(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
         let Some((engine, node)) = self.armed() else {
             return Poll::Ready(Err(ScheduleErrorKind::Stopped));
         };
-        let mut phase = engine.phase_of(node);
-        if phase == Phase::Pending {
+        if engine.phase_of(node) == Phase::Pending {
+            // Armed before a fork, it does not fire here, unless this process does by hand.
             if engine.status.phase() == EnginePhase::Init {
-                return self.poll_in_a_fork(waker);
+                if let Err(kind) = engine.ready() {
+                    self.disarm();
+                    return Poll::Ready(Err(kind));
+                }
             }
             if self.waker == identity(waker) {
                 return Poll::Pending;
@@ -282,31 +312,23 @@ impl WakeTimer {
             if let Some(armed) = self.rearm(&engine, node, waker) {
                 return armed.map_or_else(|kind| Poll::Ready(Err(kind)), |()| Poll::Pending);
             }
-            phase = engine.phase_of(node);
         }
-        let ended = if phase == Phase::Fired {
+        let ended = if engine.phase_of(node) == Phase::Fired {
             Ok(())
         } else {
             Err(engine.why_closed(node.shard))
         };
-        // The payload is gone: there is nothing to cancel.
+        self.release(engine, node);
+        Poll::Ready(ended)
+    }
+
+    /// Lets go of a timer that has ended. Its payload is gone: there is nothing to cancel.
+    #[inline]
+    fn release(&mut self, engine: EngineRef<TimerTask>, node: Node) {
         self.let_go();
         let release = |producer: Producer<'_, TimerTask>| producer.release(node.index);
         // Perhaps the last use of the engine.
         engine.on_shard(node.shard, (), release);
-        Poll::Ready(ended)
-    }
-
-    /// Like [`poll`](Self::poll), of a timer that was armed before a fork: it does not fire here, unless this process
-    /// does by hand.
-    #[cold]
-    fn poll_in_a_fork(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        let ready = self.engine.map_or(Ok(()), |engine| engine.ready());
-        if let Err(kind) = ready {
-            self.disarm();
-            return Poll::Ready(Err(kind));
-        }
-        self.poll(waker)
     }
 
     /// Returns whether the timer is armed and has fired.
@@ -316,7 +338,6 @@ impl WakeTimer {
     }
 
     /// Puts a timer that wakes `waker` in the place of the armed one; `None` if that has ended.
-    #[cold]
     fn rearm(
         &mut self,
         engine: &EngineRef<TimerTask>,

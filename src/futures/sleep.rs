@@ -254,23 +254,24 @@ impl<E> Sleep<E> {
     /// Cancels the timer, if one is armed: no task is woken before the next poll, which arms it anew.
     pub fn cancel(&mut self) {
         self.wake_timer.disarm();
-        self.wake_timer.stage = Stage::Unarmed { look: true };
+        self.wake_timer.stage = Stage::Unchecked;
     }
 
     /// Like [`poll`](Future::poll), for a sleep inside another future; returns the error of any engine.
     #[inline]
     pub fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         match self.wake_timer.stage {
-            Stage::Elapsed => return Poll::Ready(Ok(())),
-            Stage::Armed => {}
-            Stage::Unarmed { .. } => return self.poll_first(cx),
+            Stage::Elapsed => Poll::Ready(Ok(())),
+            Stage::Armed => {
+                let ended = ready!(self.wake_timer.poll(cx.waker()));
+                self.wake_timer.stage = match ended {
+                    Ok(()) => Stage::Elapsed,
+                    Err(_) => Stage::Unchecked,
+                };
+                Poll::Ready(ended.map_err(SleepError::from))
+            }
+            Stage::Unarmed | Stage::Unchecked => self.poll_first(cx),
         }
-        let (stage, ended) = match ready!(self.wake_timer.poll(cx.waker())) {
-            Ok(()) => (Stage::Elapsed, Ok(())),
-            Err(kind) => (Stage::Unarmed { look: true }, Err(kind.into())),
-        };
-        self.wake_timer.stage = stage;
-        Poll::Ready(ended)
     }
 
     fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
@@ -286,7 +287,7 @@ impl<E> Sleep<E> {
 /// Returns a sleep on the machine's clock without an engine: each arming takes the one of its [`poll_on`].
 #[cfg(feature = "__internal")]
 #[doc(hidden)]
-#[inline]
+#[inline(always)] // the sleep would go through memory
 pub fn sleep_anywhere(when: When) -> Sleep<SleepError> {
     Sleep::until(
         TimeSource::machine().point(when),

@@ -234,53 +234,48 @@ impl EngineSleep {
     }
 
     /// See [`tickwheel::Sleep::poll_sleep`].
+    #[inline]
     pub(crate) fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
-        self.poll_inlined(cx)
-    }
-
-    #[inline(always)]
-    fn poll_inlined(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         #[cfg(feature = "tokio")]
         if !has_engine(&self.sleep) {
-            return self.enter(cx);
+            if let Some(polled) = self.enter(cx) {
+                return polled.map(Ok);
+            }
         }
         self.sleep.poll_sleep(cx)
     }
 
-    /// Polls a sleep without an engine: if it must wait, on that of the runtime that the thread is in.
+    /// Polls a sleep without an engine: if it must wait, on that of the runtime that the thread is in. `None` if it has
+    /// an engine then, on which it is to be polled.
     #[cfg(feature = "tokio")]
-    #[inline(always)] // the result would go through memory
-    fn enter(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+    fn enter(&mut self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         // Times of all engines here lie on the machine's clock.
         #[cfg(feature = "test-util")]
         if is_virtual() {
             *self = Self::in_virtual_time(self.sleep.deadline().into());
             if has_engine(&self.sleep) {
-                return self.sleep.poll_sleep(cx);
+                return None;
             }
         }
         let sleep = &mut self.sleep;
         match crate::tokio_rt::with_latest_engine(|timer| poll_on(sleep, timer, cx)) {
-            Some(Poll::Pending) => Poll::Pending,
-            Some(Poll::Ready(true)) => Poll::Ready(Ok(())),
-            Some(Poll::Ready(false)) => self.enter_refused(cx),
-            None => {
-                self.leave();
-                self.sleep.poll_sleep(cx)
-            }
+            Some(Poll::Pending) => return Some(Poll::Pending),
+            Some(Poll::Ready(true)) => return Some(Poll::Ready(())),
+            Some(Poll::Ready(false)) => self.enter_refused(),
+            None => self.leave(),
         }
+        None
     }
 
-    /// Tries once more to wait on the runtime's engine, and returns why not.
+    /// Goes to the runtime's engine, to try once more and be told why not.
     #[cfg(feature = "tokio")]
     #[cold]
-    fn enter_refused(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
+    fn enter_refused(&mut self) {
         let deadline = self.sleep.deadline();
         match crate::tokio_rt::with_engine(|timer| timer.sleep(deadline)) {
             Some(sleep) => *self = Self::of(sleep),
             None => self.leave(),
         }
-        self.sleep.poll_sleep(cx)
     }
 
     /// Puts it on the process's engine, because there is no runtime, or it has shut down.
@@ -343,8 +338,9 @@ impl RuntimeSleep {
     /// # Panics
     ///
     /// If the process's engine has no timer for it; see [`tickwheel::sleep()`].
+    #[inline(always)] // of every future here
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match ready!(self.0.poll_inlined(cx)) {
+        match ready!(self.0.poll_sleep(cx)) {
             Ok(()) => Poll::Ready(()),
             Err(_) => self.go_on(cx),
         }

@@ -96,6 +96,7 @@ const MISSED: Duration = Duration::from_millis(5);
 ///
 /// A deadline beyond the end of time never comes, on a clock that stands as on the machine's: time ends 584 years after
 /// its origin.
+#[inline]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep {
         sleep: RuntimeSleep::of_delay(duration),
