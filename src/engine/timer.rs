@@ -414,20 +414,6 @@ impl<T: Send + 'static> Timer<T> {
         is_turning && !self.inner.status.is_forked()
     }
 
-    /// Returns whether both are of one engine: a clone, or one that a [`WeakTimer`](crate::WeakTimer) gave back.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = tickwheel::Timer::new()?;
-    /// assert!(timer.same_engine(&timer.clone()));
-    /// assert!(!timer.same_engine(&tickwheel::Timer::new()?));
-    /// # Ok(()) }
-    /// ```
-    #[must_use]
-    pub fn same_engine(&self, other: &Self) -> bool {
-        std::ptr::eq(&*self.inner, &*other.inner)
-    }
-
     /// Starts the workers, which the first timer would do otherwise. Does nothing if they run.
     ///
     /// # Errors

@@ -122,21 +122,6 @@ impl Timer {
     }
 }
 
-impl<F> From<Timeout<F>> for Timeout<F, SleepError> {
-    fn from(timeout: Timeout<F>) -> Self {
-        let Timeout {
-            future,
-            sleep,
-            is_over,
-        } = timeout;
-        Self {
-            future,
-            sleep: sleep.into(),
-            is_over,
-        }
-    }
-}
-
 impl<F, E> Timeout<F, E> {
     /// Gives a future until a sleep is over.
     ///

@@ -271,13 +271,3 @@ fn the_process_has_one_shared_engine() {
         .unwrap();
     assert_eq!(receiver.recv(), Ok(()));
 }
-
-#[test]
-fn an_engine_is_the_same_by_each_of_its_timers() {
-    let (timer, other) = (Timer::new().unwrap(), Timer::new().unwrap());
-    let again = timer.downgrade().upgrade().unwrap();
-    for same in [&timer, &timer.clone(), &again] {
-        assert!(timer.same_engine(same) && same.same_engine(&timer));
-        assert!(!other.same_engine(same) && !same.same_engine(&other));
-    }
-}
