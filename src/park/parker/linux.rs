@@ -5,7 +5,7 @@
 //! sleeps of ordinary threads overrun by their *timer slack*, 50 us unless it is set; a worker's is 1 ns, and threads
 //! that its handlers start inherit that.
 
-use super::end::{LONGEST, ParkEnd};
+use super::{LONGEST, ParkEnd};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::system;
 use std::sync::Arc;

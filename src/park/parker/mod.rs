@@ -8,7 +8,6 @@
 //! word, the *token*, and differ in how they wait for it. Each platform has one of them; tests run both where both
 //! compile. Models explore `linux`, over a futex of loom's.
 
-mod end;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(any(not(target_os = "linux"), all(test, not(tickwheel_loom))))]
@@ -16,8 +15,22 @@ mod portable;
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests;
 
-pub(crate) use end::ParkEnd;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Parker, Unparker};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::{Parker, Unparker};
+
+use std::time::Duration;
+
+/// The longest single sleep, 68 years: keeps every conversion to the system's types in range. The caller looks
+/// again after any sleep, so a longer one is only cut in two.
+pub(super) const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
+
+/// The cause of a sleep's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParkEnd {
+    /// A wake, before this sleep or during it.
+    Woken,
+    /// The timeout, or now and then nothing at all, a signal for instance.
+    Timeout,
+}

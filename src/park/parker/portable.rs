@@ -11,7 +11,7 @@
     allow(dead_code, reason = "on Linux only the tests use it")
 )]
 
-use super::end::{LONGEST, ParkEnd};
+use super::{LONGEST, ParkEnd};
 use crate::sync::process::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;

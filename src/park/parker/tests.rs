@@ -4,8 +4,8 @@
 macro_rules! tests_of {
     ($parker:ident) => {
         mod $parker {
-            use crate::park::parker::end::{LONGEST, ParkEnd};
             use crate::park::parker::$parker::{Parker, Unparker};
+            use crate::park::parker::{LONGEST, ParkEnd};
             use std::time::{Duration, Instant};
 
             /// Far longer than any test may take: ends only by a wake.
