@@ -36,15 +36,21 @@ impl Standing {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while `f` says so of the shard's end.
-    fn wait_while(&self, f: impl Fn(End) -> bool) {
+    /// Waits while `f` says so of the shard's end, up to `until`; returns whether `f` says so no more.
+    fn wait_while(&self, until: Option<Instant>, f: impl Fn(End) -> bool) -> bool {
         let mut end = self.lock();
         while f(*end) {
-            end = self
+            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if rest == Some(Duration::ZERO) {
+                return false;
+            }
+            // A wait that ends early begins again.
+            let waited = self
                 .changed
-                .wait(end)
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(end, rest.unwrap_or(Duration::MAX));
+            end = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        true
     }
 
     fn set(&self, end: End) {
@@ -72,19 +78,7 @@ impl Standing {
 
     /// Waits until the shard is gone, up to `until`; returns whether it is.
     pub(super) fn await_end(&self, until: Option<Instant>) -> bool {
-        let mut end = self.lock();
-        while *end != End::Gone {
-            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if rest == Some(Duration::ZERO) {
-                return false;
-            }
-            // A wait that ends early begins again.
-            let waited = self
-                .changed
-                .wait_timeout(end, rest.unwrap_or(Duration::MAX));
-            end = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        self.wait_while(until, |end| end != End::Gone)
     }
 
     /// Returns whether a `DrivenShard` has the shard, or waits for it.
@@ -103,7 +97,7 @@ impl Standing {
 
     /// Waits, as the shard's worker, for as long as a `DrivenShard` has it.
     pub(super) fn await_release(&self) {
-        self.wait_while(|end| self.is_driven() && end == End::Ahead);
+        self.wait_while(None, |end| self.is_driven() && end == End::Ahead);
     }
 
     /// Notes, after a turn that leaves nothing to do, that all is handled that was due for the first `calls` calls.
@@ -126,6 +120,7 @@ impl Standing {
     /// Waits until the shard has answered the first `calls` calls, or has ended.
     pub(super) fn await_idle(&self, calls: u64) {
         // ORDERING: Relaxed: the lock orders it.
-        self.wait_while(|end| end == End::Ahead && self.answered.load(Ordering::Relaxed) < calls);
+        let is_awaited = |end| end == End::Ahead && self.answered.load(Ordering::Relaxed) < calls;
+        self.wait_while(None, is_awaited);
     }
 }
