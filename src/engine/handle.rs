@@ -1,7 +1,6 @@
 //! `TimerHandle`: the owned handle of one timer, and `TimerGuard`, which cancels it.
 
-use super::hold::EngineRef;
-use super::inner::Inner;
+use super::inner::{EngineRef, Inner, Place};
 use crate::contain;
 use crate::node::table::Armed;
 use crate::shard::{Producer, ShardHandle};
@@ -46,8 +45,8 @@ use std::ops::Deref;
 /// ```
 pub struct TimerHandle<T> {
     engine: EngineRef<T>,
-    /// The shard in the upper half, the node in the lower one: the timer's generation stands in the node.
-    place: u64,
+    /// The timer's generation stands in the node.
+    place: Place,
 }
 
 // Two registers take it.
@@ -94,28 +93,24 @@ impl<T> TimerHandle<T> {
     /// Creates the handle of a timer that was scheduled as held, which has counted it.
     #[inline]
     pub(super) fn new(engine: &Inner<T>, shard: &ShardHandle<T>, armed: Armed) -> Self {
-        let place = u64::from(shard.id) << 32 | u64::from(armed.index);
         Self {
             engine: EngineRef::new(engine),
-            place,
+            place: Place::new(shard.id, armed.index),
         }
     }
 
     /// Runs `f` with the calling thread's producer of the shard and the index of the node; there is such a shard.
     #[inline]
     fn on_shard<R>(&self, absent: R, f: impl FnOnce(Producer<'_, T>, u32) -> R) -> R {
-        let (shard, index) = ((self.place >> 32) as usize, self.place as u32);
+        let place = self.place;
         self.engine
-            .on_shard(shard, absent, move |producer| f(producer, index))
+            .on_shard(place.shard(), absent, move |it| f(it, place.index()))
     }
 
     /// Returns the shard, and the index of the node in it.
     #[inline]
     fn place(&self) -> (&ShardHandle<T>, u32) {
-        (
-            &self.engine.handles[(self.place >> 32) as usize],
-            self.place as u32,
-        )
+        (&self.engine.handles[self.place.shard()], self.place.index())
     }
 
     /// Returns a guard that cancels the timer when it goes out of scope.

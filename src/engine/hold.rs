@@ -10,7 +10,7 @@
 //! The engine lies in memory of its own, behind a pointer. With its last `EngineOwner` it is retired: freed at once
 //! if no handle is left, otherwise when another engine is built or retired after its last handle is gone.
 
-use super::inner::{EngineOwner, EnginePointer, Inner};
+use super::inner::{EngineOwner, EngineRef, Inner};
 use super::retired::{Retired, RetiredEngines};
 use crate::contain;
 use std::mem::ManuallyDrop;
@@ -36,47 +36,14 @@ fn retired_engines() -> &'static RetiredEngines {
 
 // SAFETY: it gives shared access to the engine, which is `Sync` if `T: Send` (`shared_between_threads`), and its holder
 // may free it on the thread that comes last, which `Inner: Send` allows.
-unsafe impl<T: Send> Send for EnginePointer<T> {}
+unsafe impl<T: Send> Send for EngineRef<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for EnginePointer<T> {}
+unsafe impl<T: Send> Sync for EngineRef<T> {}
 
-impl<T> EnginePointer<T> {
-    fn of(engine: &Inner<T>) -> Self {
+impl<T> EngineRef<T> {
+    #[inline]
+    pub(super) fn new(engine: &Inner<T>) -> Self {
         Self(NonNull::from(engine))
-    }
-
-    #[inline]
-    fn engine(&self) -> &Inner<T> {
-        // SAFETY: the engine is freed after the last `EngineOwner` was dropped, and after the last handle.
-        // Counted `TimerRef`s have an `EngineOwner` together, one that is not (`uncounted`) is used while a worker has
-        // one. The owner of an `EngineRef` is counted as made and not as dropped, or the engine is static.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl<T> Clone for EnginePointer<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for EnginePointer<T> {}
-
-impl<T> Deref for EngineOwner<T> {
-    type Target = Inner<T>;
-
-    #[inline]
-    fn deref(&self) -> &Inner<T> {
-        self.0.engine()
-    }
-}
-
-impl<T> Deref for TimerRef<T> {
-    type Target = Inner<T>;
-
-    #[inline]
-    fn deref(&self) -> &Inner<T> {
-        self.0.engine()
     }
 }
 
@@ -85,7 +52,37 @@ impl<T> Deref for EngineRef<T> {
 
     #[inline]
     fn deref(&self) -> &Inner<T> {
-        self.0.engine()
+        // SAFETY: the engine is freed after the last `EngineOwner` was dropped, and after the last handle.
+        // Counted `TimerRef`s have an `EngineOwner` together, one that is not (`uncounted`) is used while a worker has
+        // one. The handle or future that has an `EngineRef` is counted as made and not as dropped, or the engine is
+        // static.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Clone for EngineRef<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for EngineRef<T> {}
+
+impl<T> Deref for EngineOwner<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        &self.0
+    }
+}
+
+impl<T> Deref for TimerRef<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        &self.0
     }
 }
 
@@ -102,7 +99,7 @@ impl<T: Send + 'static> EngineOwner<T> {
         retired_engines().collect(None);
         Arc::new_cyclic(|hold| {
             let engine = Box::new(make(Weak::clone(hold)));
-            Self(EnginePointer(NonNull::from(Box::leak(engine))))
+            Self(EngineRef(NonNull::from(Box::leak(engine))))
         })
     }
 }
@@ -146,7 +143,7 @@ pub(super) fn retire<T: Send + 'static>(engine: NonNull<Inner<T>>) {
 
 /// A `Timer`'s share in its engine: with the last one the engine stops, after all that was done through the
 /// earlier ones.
-pub(super) struct TimerRef<T>(EnginePointer<T>);
+pub(super) struct TimerRef<T>(EngineRef<T>);
 
 impl<T> TimerRef<T> {
     /// Counts one more and returns it, unless the engine has none left.
@@ -161,7 +158,7 @@ impl<T> TimerRef<T> {
     /// `EngineOwner` behind it.
     #[inline]
     pub(super) fn uncounted(engine: &Inner<T>) -> ManuallyDrop<Self> {
-        ManuallyDrop::new(Self(EnginePointer::of(engine)))
+        ManuallyDrop::new(Self(EngineRef::new(engine)))
     }
 }
 
@@ -178,7 +175,7 @@ impl<T> Inner<T> {
         if before == 0 || before > isize::MAX as usize {
             self.add_rare_timer(before);
         }
-        TimerRef(EnginePointer::of(self))
+        TimerRef(EngineRef::new(self))
     }
 
     #[cold]
@@ -207,26 +204,5 @@ impl<T> Drop for TimerRef<T> {
         (self.calls.stop_orphaned)(self);
         // SAFETY: the first `Timer` left one count of this `Arc` for the last one (`add_rare_timer`).
         unsafe { Arc::decrement_strong_count(owner) };
-    }
-}
-
-/// The way of a [`TimerHandle`](super::TimerHandle) or of a future to its engine.
-///
-/// It counts nothing itself. Its owner is counted as a handle, by a thread state, from before it is made until after
-/// its last use, or the engine is never freed. A copy is used no longer than its owner is counted.
-pub(super) struct EngineRef<T>(EnginePointer<T>);
-
-impl<T> Clone for EngineRef<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for EngineRef<T> {}
-
-impl<T> EngineRef<T> {
-    #[inline]
-    pub(super) fn new(engine: &Inner<T>) -> Self {
-        Self(EnginePointer::of(engine))
     }
 }

@@ -84,11 +84,36 @@ pub(super) struct Calls<T> {
 type Stop<T> = fn(&Inner<T>, Shutdown, Option<Duration>) -> Result<Vec<Unfired<T>>, StopError>;
 type TurnDriven<T> = fn(&Inner<T>, usize, &Waker, fn(Waker)) -> Result<Option<Duration>, TurnError>;
 
-/// The address of an engine, for a holder that keeps the engine's memory; see `hold`.
-pub(super) struct EnginePointer<T>(pub(super) NonNull<Inner<T>>);
+/// The way of a `TimerHandle`, a future or another holder to its engine; see `hold`.
+///
+/// It counts nothing itself. A handle or future is counted, by a thread state, from before this is made until after its
+/// last use, or the engine is never freed. A copy is used no longer than its holder is counted.
+pub(super) struct EngineRef<T>(pub(super) NonNull<Inner<T>>);
+
+/// Where the timer of a handle or a future lies: its shard, which its engine has, in the upper half, and its node in the
+/// lower one. One word, so that a handle takes two registers.
+#[derive(Clone, Copy)]
+pub(super) struct Place(u64);
+
+impl Place {
+    #[inline]
+    pub(super) const fn new(shard: u16, index: u32) -> Self {
+        Self((shard as u64) << 32 | index as u64)
+    }
+
+    #[inline]
+    pub(super) const fn shard(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    #[inline]
+    pub(super) const fn index(self) -> u32 {
+        self.0 as u32
+    }
+}
 
 /// Keeps an engine's memory; lives in an `Arc`.
-pub(super) struct EngineOwner<T>(pub(super) EnginePointer<T>);
+pub(super) struct EngineOwner<T>(pub(super) EngineRef<T>);
 
 /// Where a shard lies, from the build to its end; see `crew::berth`.
 pub(super) struct Berth<T> {

@@ -12,14 +12,13 @@
 //! | `inner` | what timers, timeouts and workers share: the types that name each other |
 //! | `crew` | what turns the shards, and ends them |
 //! | `hold`, `retired` | who keeps an engine's memory, and when it may go |
-//! | `state` | [`EngineState`]: where an engine stands |
 //! | `hooks` | what a user wants to be told: panics, failed workers, slow handlers |
 //! | `events` | what an operator is told as it happens |
 //! | `task` | [`TimerTask`]: a closure as a payload |
 //! | `executor` | [`Executor`]: takes expired timers off the workers' hands |
 //! | `routing` | which thread's timers go to which shard |
 //! | `pinning` | which worker runs on which core |
-//! | `stats` | what the engine counts |
+//! | `stats` | what an engine tells of itself: [`EngineState`], [`Stats`] |
 
 // rustdoc shows the methods of a type in the order of these modules.
 mod builder;
@@ -40,7 +39,6 @@ pub(crate) mod pinning;
 pub(crate) mod retired;
 mod routing;
 mod settings;
-mod state;
 mod stats;
 mod task;
 #[cfg(feature = "futures")]
@@ -63,8 +61,7 @@ pub use hooks::{PanicReport, SlowHandler, WorkerFailure};
 pub use pinning::{Pinning, unpin_current_thread};
 pub use settings::{Drive, IdleStrategy, Shutdown};
 
-pub use state::EngineState;
-pub use stats::Stats;
+pub use stats::{EngineState, Stats};
 pub use task::TimerTask;
 pub use timer::Timer;
 #[cfg(feature = "__internal")]

@@ -17,8 +17,7 @@
 //! Not shared between threads; moves from one to the next.
 
 use super::crew::status::EnginePhase;
-use super::hold::EngineRef;
-use super::inner::Inner;
+use super::inner::{EngineRef, Inner, Place};
 use super::task::TimerTask;
 use super::timer::Timer;
 use crate::contain;
@@ -81,13 +80,6 @@ pub(crate) struct WakeTimer {
     hold: Hold,
     /// The sleep's, where it takes no room.
     pub(crate) stage: Stage,
-}
-
-/// The node of an armed timer, which this holds.
-#[derive(Clone, Copy)]
-struct Node {
-    shard: usize,
-    index: u32,
 }
 
 /// Which waker it is: two wakers that are equal wake the same task, while one of them lives.
@@ -164,6 +156,7 @@ impl WakeTimer {
     }
 
     /// Returns the deadline of a timer that is set now, before it is rounded to a tick.
+    #[inline]
     pub(crate) fn time(&self, when: When) -> Time {
         self.clock().point(when)
     }
@@ -247,16 +240,13 @@ impl WakeTimer {
 
     /// Returns the timer that is armed, and its engine.
     #[inline]
-    fn armed(&self) -> Option<(EngineRef<TimerTask>, Node)> {
-        Some((self.engine?, self.node()?))
+    fn armed(&self) -> Option<(EngineRef<TimerTask>, Place)> {
+        Some((self.engine?, self.place()?))
     }
 
     #[inline]
-    fn node(&self) -> Option<Node> {
-        Some(Node {
-            shard: usize::from(self.shard),
-            index: !self.armed?.get(),
-        })
+    fn place(&self) -> Option<Place> {
+        Some(Place::new(self.shard, !self.armed?.get()))
     }
 
     /// Notes that no timer is armed any more, before its node is released.
@@ -272,10 +262,10 @@ impl WakeTimer {
     /// ended it is let go of.
     #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        if let Some((engine, node)) = self.armed() {
-            match engine.phase_of(node) {
+        if let Some((engine, place)) = self.armed() {
+            match engine.phase_of(place) {
                 Phase::Fired => {
-                    self.release(engine, node);
+                    self.release(engine, place);
                     return Poll::Ready(Ok(()));
                 }
                 Phase::Pending
@@ -295,10 +285,10 @@ impl WakeTimer {
     #[cold]
     #[inline(never)]
     fn poll_apart(&mut self, waker: &Waker) -> Poll<Result<(), ScheduleErrorKind>> {
-        let Some((engine, node)) = self.armed() else {
+        let Some((engine, place)) = self.armed() else {
             return Poll::Ready(Err(ScheduleErrorKind::Stopped));
         };
-        if engine.phase_of(node) == Phase::Pending {
+        if engine.phase_of(place) == Phase::Pending {
             // Armed before a fork, it does not fire here, unless this process does by hand.
             if engine.status.phase() == EnginePhase::Init {
                 if let Err(kind) = engine.ready() {
@@ -309,39 +299,39 @@ impl WakeTimer {
             if self.waker == identity(waker) {
                 return Poll::Pending;
             }
-            if let Some(armed) = self.rearm(&engine, node, waker) {
+            if let Some(armed) = self.rearm(&engine, place, waker) {
                 return armed.map_or_else(|kind| Poll::Ready(Err(kind)), |()| Poll::Pending);
             }
         }
-        let ended = if engine.phase_of(node) == Phase::Fired {
+        let ended = if engine.phase_of(place) == Phase::Fired {
             Ok(())
         } else {
-            Err(engine.why_closed(node.shard))
+            Err(engine.why_closed(place.shard()))
         };
-        self.release(engine, node);
+        self.release(engine, place);
         Poll::Ready(ended)
     }
 
     /// Lets go of a timer that has ended. Its payload is gone: there is nothing to cancel.
     #[inline]
-    fn release(&mut self, engine: EngineRef<TimerTask>, node: Node) {
+    fn release(&mut self, engine: EngineRef<TimerTask>, place: Place) {
         self.let_go();
-        let release = |producer: Producer<'_, TimerTask>| producer.release(node.index);
+        let release = |producer: Producer<'_, TimerTask>| producer.release(place.index());
         // Perhaps the last use of the engine.
-        engine.on_shard(node.shard, (), release);
+        engine.on_shard(place.shard(), (), release);
     }
 
     /// Returns whether the timer is armed and has fired.
     pub(crate) fn has_fired(&self) -> bool {
         self.armed()
-            .is_some_and(|(engine, node)| engine.phase_of(node) == Phase::Fired)
+            .is_some_and(|(engine, place)| engine.phase_of(place) == Phase::Fired)
     }
 
     /// Puts a timer that wakes `waker` in the place of the armed one; `None` if that has ended.
     fn rearm(
         &mut self,
         engine: &EngineRef<TimerTask>,
-        node: Node,
+        place: Place,
         waker: &Waker,
     ) -> Option<Result<(), ScheduleErrorKind>> {
         // Of the user's, and before anything is done.
@@ -349,10 +339,10 @@ impl WakeTimer {
         let identity = identity(&waker);
         let task = TimerTask::waking(waker);
         // The node is this engine's, so there is a shard of this number.
-        let replaced = engine.on_shard(node.shard, None, |producer| {
+        let replaced = engine.on_shard(place.shard(), None, |producer| {
             // Between two timers no node is counted.
             producer.thread.handles_made.add(1);
-            let replaced = producer.replace(node.index, task);
+            let replaced = producer.replace(place.index(), task);
             if matches!(replaced, Ok((_, Err(_)))) {
                 self.let_go();
             }
@@ -385,7 +375,7 @@ impl WakeTimer {
     /// An armed timer is moved. If its time has come, or if it is pulled in to what has passed, it is let go of, and its
     /// waker has been woken.
     pub(crate) fn reset(&mut self, when: When, before: Time) -> Time {
-        let Some((engine, node)) = self.armed() else {
+        let Some((engine, place)) = self.armed() else {
             self.stage = Stage::new(when);
             return self.time(when);
         };
@@ -396,8 +386,8 @@ impl WakeTimer {
         // No clock is read for a deadline that is pushed out.
         if when.is_now() || nominal < before && self.has_passed(nominal) {
             self.stage = Stage::Elapsed;
-        } else if let Some(look) = engine.on_shard(node.shard, None, |producer| {
-            producer.move_alone(node.index, tick, self.look)
+        } else if let Some(look) = engine.on_shard(place.shard(), None, |producer| {
+            producer.move_alone(place.index(), tick, self.look)
         }) {
             self.look = look;
             return nominal;
@@ -422,9 +412,9 @@ impl WakeTimer {
     /// Cancels the timer, if it is pending, lets go of it, and returns its waker.
     #[inline]
     fn end(&mut self) -> Option<Waker> {
-        let (engine, node) = self.armed()?;
+        let (engine, place) = self.armed()?;
         self.let_go();
-        engine.on_shard(node.shard, None, |producer| end_held(producer, node))
+        engine.on_shard(place.shard(), None, |producer| end_held(producer, place))
     }
 }
 
@@ -433,15 +423,15 @@ impl Drop for WakeTimer {
     fn drop(&mut self) {
         let Some(engine) = self.engine else { return };
         let is_counted = self.hold == Hold::Future;
-        let Some(node) = self.node() else {
+        let Some(place) = self.place() else {
             if is_counted {
                 // The count is summed over all shards, so any shard may count this one.
                 engine.on_shard(0, (), |producer| _ = producer.thread.handles_dropped.add(1));
             }
             return;
         };
-        let waker = engine.on_shard(node.shard, None, |producer| {
-            let waker = end_held(producer, node);
+        let waker = engine.on_shard(place.shard(), None, |producer| {
+            let waker = end_held(producer, place);
             if is_counted {
                 // The last use of the engine.
                 producer.thread.handles_dropped.add(1);
@@ -455,26 +445,18 @@ impl Drop for WakeTimer {
 }
 
 /// Cancels a future's timer, if it is pending, releases its node, and returns its waker.
-#[inline]
-fn end_held(producer: Producer<'_, TimerTask>, node: Node) -> Option<Waker> {
-    producer.end_held(node.index, |task| task.try_into_waker().ok())?
-}
-
-impl Timer {
-    /// See [`WakeTimer::time`].
-    #[inline]
-    pub(crate) fn time(&self, when: When) -> Time {
-        self.inner.source.point(when)
-    }
+#[inline(always)] // of every drop
+fn end_held(producer: Producer<'_, TimerTask>, place: Place) -> Option<Waker> {
+    producer.end_held(place.index(), |task| task.try_into_waker().ok())?
 }
 
 impl Inner<TimerTask> {
     /// Returns the phase of the timer behind a node, which the caller holds.
     #[inline]
-    fn phase_of(&self, node: Node) -> Phase {
-        let handle = self.handles.get(node.shard);
+    fn phase_of(&self, place: Place) -> Phase {
+        let handle = self.handles.get(place.shard());
         handle.map_or(Phase::Returned, |handle| {
-            handle.table.held_state(node.index).phase()
+            handle.table.held_state(place.index()).phase()
         })
     }
 }

@@ -2,8 +2,6 @@
 
 use super::error::SleepError;
 use crate::engine::{Stage, Timer, WakeTimer, global, global_is_built};
-#[cfg(feature = "__internal")]
-use crate::time::TimeSource;
 use crate::time::{Time, When};
 use std::convert::Infallible;
 use std::future::Future;
@@ -188,21 +186,14 @@ impl Timer {
     /// ```
     #[inline]
     pub fn sleep(&self, when: impl Into<When>) -> Sleep<SleepError> {
-        let when = when.into();
-        // Before there is anything that a clock's panic would have to drop.
-        let deadline = self.time(when);
-        Sleep::until(deadline, when, WakeTimer::of(self))
+        Sleep::new(WakeTimer::of(self), when.into())
     }
 }
 
 impl<E> Sleep<E> {
-    #[inline]
-    pub(super) fn new(wake_timer: WakeTimer, when: When) -> Self {
-        Self::until(wake_timer.time(when), when, wake_timer)
-    }
-
-    #[inline]
-    fn until(deadline: Time, when: When, mut wake_timer: WakeTimer) -> Self {
+    #[inline(always)] // the sleep would go through memory
+    pub(super) fn new(mut wake_timer: WakeTimer, when: When) -> Self {
+        let deadline = wake_timer.time(when);
         wake_timer.stage = Stage::new(when);
         Self {
             wake_timer,
@@ -287,13 +278,9 @@ impl<E> Sleep<E> {
 /// Returns a sleep on the machine's clock without an engine: each arming takes the one of its [`poll_on`].
 #[cfg(feature = "__internal")]
 #[doc(hidden)]
-#[inline(always)] // the sleep would go through memory
+#[inline(always)] // as above
 pub fn sleep_anywhere(when: When) -> Sleep<SleepError> {
-    Sleep::until(
-        TimeSource::machine().point(when),
-        when,
-        WakeTimer::of_none(),
-    )
+    Sleep::new(WakeTimer::of_none(), when)
 }
 
 /// Returns whether a sleep has an engine, so that it can be polled by itself.
