@@ -1,6 +1,7 @@
 //! The histogram of a shard: its owner counts while somebody else takes a copy.
 
 use super::harness::{UNBOUNDED, explore, spawn_with};
+use crate::stats::Sample;
 use crate::stats::histogram::Recorder;
 use std::sync::Arc;
 
@@ -10,7 +11,9 @@ fn a_percentile_is_not_capped_below_what_it_counts() {
     explore(UNBOUNDED, || {
         let recorder = Arc::new(Recorder::default());
         let owner = spawn_with(&recorder, move |recorder| {
-            [2, 5].into_iter().for_each(|ns| recorder.record(ns))
+            [2, 5]
+                .into_iter()
+                .for_each(|ns| recorder.record(Sample::of(ns)))
         });
         let copy = recorder.snapshot();
         owner.join().unwrap();

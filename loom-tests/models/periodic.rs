@@ -142,7 +142,7 @@ impl Owner {
         };
         self.entries.remove(&(tick, mark));
         let (table, cache) = (&self.world.table, self.world.owners_cache());
-        match table.due(cache, self.timer.index, mark, now, || ()) {
+        match table.due(cache, self.timer.index, mark, now) {
             Fate::Drop => {}
             Fate::Reinsert { tick, mark } => drop(self.entries.insert((tick, mark))),
             Fate::Fire(Due::Once(_)) => panic!("it repeats"),

@@ -152,10 +152,7 @@ impl World {
 
     /// The owner decides about an entry: the deadline it fired with, or when to look again, or neither.
     pub(super) fn due(&self, timer: Armed, mark: u32, now: u64) -> Decided {
-        match self
-            .table
-            .due(&self.caches[OWNER], timer.index, mark, now, || ())
-        {
+        match self.table.due(&self.caches[OWNER], timer.index, mark, now) {
             Fate::Fire(Due::Every { .. }) => panic!("it fires once"),
             Fate::Fire(Due::Once(fired)) => {
                 let generation = self.table.generation(fired.key);

@@ -130,7 +130,6 @@ impl<T> TimerStore for AllTimers<'_, T, OwnTimers<T>> {
                     payload,
                     key,
                     deadline,
-                    is_last: true,
                 }))
             }
             Fate::Fire(OwnDue::Every { index }) => Fate::Fire(Due::OwnEvery { index }),
@@ -228,7 +227,6 @@ impl<T> LoopShard<T> {
                 payload,
                 key,
                 deadline,
-                is_last: true,
             });
         }
         self.end(take);
@@ -294,7 +292,6 @@ impl<T> LoopShard<T> {
             payload,
             key: renewed.key,
             deadline: renewed.deadline,
-            is_last: false,
         })
     }
 

@@ -569,13 +569,19 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     #[inline(always)]
     fn next(&mut self, poll: &mut Poll) -> Option<Expired<T>> {
         loop {
-            let fired = match self.shard.next_of_all()? {
-                Due::Once(fired) => Some(fired),
-                Due::OwnEvery { index } => self.shard.call_own(index, poll.now),
-                Due::Every { index, mark } => self.shard.call(index, mark, poll.now),
+            let (fired, is_last) = match self.shard.next_of_all()? {
+                Due::Once(fired) => (fired, true),
+                Due::OwnEvery { index } => match self.shard.call_own(index, poll.now) {
+                    Some(fired) => (fired, false),
+                    None => continue,
+                },
+                Due::Every { index, mark } => match self.shard.call(index, mark, poll.now) {
+                    Some(call) => call,
+                    None => continue,
+                },
             };
-            let Some(fired) = fired else { continue };
-            return Some(self.shard.expired(fired, &self.rate, poll.now));
+            let expired = self.shard.expired(fired, is_last, &self.rate, poll.now);
+            return Some(expired);
         }
     }
 

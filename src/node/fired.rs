@@ -8,8 +8,6 @@ pub(crate) struct Fired<T> {
     pub(crate) key: Key<T>,
     /// The tick at or after which the timer was to fire.
     pub(crate) deadline: u64,
-    /// No call comes after this one.
-    pub(crate) is_last: bool,
 }
 
 /// A timer that is due.

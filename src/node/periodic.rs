@@ -27,7 +27,7 @@ pub(crate) enum Call<T> {
         /// It shows the next deadline.
         recurrence: Recurrence,
     },
-    /// Its handler is to be called for the last time.
+    /// Its handler is to be called for the last time: the timer has ended.
     Last(Fired<T>),
     /// No call: it is not due, was moved, or its payload cannot be cloned.
     Waits((u64, u32)),
@@ -122,11 +122,10 @@ impl<T> Table<T> {
             clone_panicked();
         }
         let key = self.key(index, seen.generation());
-        let fired = |payload, is_last| Fired {
+        let fired = |payload| Fired {
             payload,
             key,
             deadline: due,
-            is_last,
         };
         let mut is_moved = false;
         let entry = loop {
@@ -135,7 +134,7 @@ impl<T> Table<T> {
                 let payload = unsafe { self.take_periodic(node) };
                 self.give_if_free(cache, index, node.state.let_go());
                 clone.into_iter().for_each(contain::drop_payload);
-                return Call::Last(fired(payload, true));
+                return Call::Last(fired(payload));
             }
             let moved = seen.has(MOVED);
             if moved {
@@ -162,7 +161,7 @@ impl<T> Table<T> {
                 Call::Waits(entry)
             }
             Some(payload) => Call::Begins {
-                fired: fired(payload, false),
+                fired: fired(payload),
                 entry,
                 recurrence,
             },

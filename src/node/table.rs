@@ -204,16 +204,9 @@ impl<T> Table<T> {
         ended
     }
 
-    /// Decides, as the owner, about an entry at `now`. `count` is called if a timer has fired that fires once.
+    /// Decides, as the owner, about an entry at `now`.
     #[inline(always)] // as `Wheel::next`
-    pub(crate) fn due(
-        &self,
-        cache: &ThreadCache,
-        index: u32,
-        mark: u32,
-        now: u64,
-        count: impl FnOnce(),
-    ) -> Fate<Due<T>> {
+    pub(crate) fn due(&self, cache: &ThreadCache, index: u32, mark: u32, now: u64) -> Fate<Due<T>> {
         let Some(node) = self.nodes.get(index) else {
             return Fate::Drop;
         };
@@ -230,7 +223,6 @@ impl<T> Table<T> {
                 continue;
             }
             if let Ok(won) = node.state.try_end(seen, Phase::Fired, false) {
-                count();
                 let key = self.key(index, seen.generation());
                 // Never gone: the timer has not been ended before.
                 let Cancel::Won(payload) = self.collect(cache, index, node, won) else {
@@ -240,7 +232,6 @@ impl<T> Table<T> {
                     payload,
                     key,
                     deadline: found.tick(),
-                    is_last: true,
                 }));
             }
         }
@@ -445,7 +436,6 @@ impl<T> Table<T> {
                     payload,
                     key,
                     deadline,
-                    is_last: true,
                 });
             }
         });

@@ -7,36 +7,47 @@
 use super::own::Own;
 use super::owner::Owner;
 use super::producer::Producer;
+use super::stats::LastFired;
 use crate::node::fired::Fired;
 use crate::node::periodic::Call;
 use crate::time::{TickRate, Time};
 use crate::types::Expired;
 use crate::wheel::Entry;
-use std::time::Duration;
 
 impl<T, O: Own> Owner<T, O> {
     /// Records how late a timer has fired, and returns it as its handler sees it.
     #[inline(always)] // or the payload goes through memory
-    pub(crate) fn expired(&self, fired: Fired<T>, rate: &TickRate, now: Time) -> Expired<T> {
+    pub(crate) fn expired(
+        &mut self,
+        fired: Fired<T>,
+        is_last: bool,
+        rate: &TickRate,
+        now: Time,
+    ) -> Expired<T> {
         let Fired {
             payload,
             key,
-            deadline,
-            is_last,
+            deadline: tick,
         } = fired;
-        let deadline = rate.start_of(deadline);
-        let late_ns = now.as_nanos().saturating_sub(deadline.as_nanos());
-        self.handle.counters.lateness.record(late_ns);
-        let lateness = Duration::from_nanos(late_ns);
+        if (self.last_fired.tick, self.last_fired.now) != (tick, now) {
+            self.last_fired = LastFired::of(tick, now, rate);
+        }
+        let LastFired {
+            deadline,
+            lateness,
+            sample,
+            ..
+        } = self.last_fired;
+        self.handle.counters.lateness.record(sample);
         Expired::new(payload, key, deadline, lateness, is_last)
     }
 
-    /// Decides about a periodic timer that is due, directly before its handler is called; `None` if it is not called after
-    /// all. Nothing of the user's may run between this and the handler.
+    /// Decides about a periodic timer that is due, directly before its handler is called, and whether that is its last
+    /// call; `None` if it is not called after all. Nothing of the user's may run between this and the handler.
     #[cold]
     #[inline(never)]
     #[must_use]
-    pub(crate) fn call(&mut self, index: u32, mark: u32, now: Time) -> Option<Fired<T>> {
+    pub(crate) fn call(&mut self, index: u32, mark: u32, now: Time) -> Option<(Fired<T>, bool)> {
         let Producer { shard, thread } = self.handle.of_owner();
         let tick = self.wheel.now();
         let clone_panicked = || _ = shard.counters.panics.add(1);
@@ -53,12 +64,12 @@ impl<T, O: Own> Owner<T, O> {
                 thread.scheduled.add(1);
                 shard.counters.fired.add(1);
                 self.resting = recurrence.rests.then_some((fired.key, recurrence));
-                (Some(fired), Some(entry))
+                (Some((fired, false)), Some(entry))
             }
             Call::Last(fired) => {
                 shard.release_permit();
                 shard.counters.fired.add(1);
-                (Some(fired), None)
+                (Some((fired, true)), None)
             }
             Call::Waits(entry) => (None, Some(entry)),
             Call::Gone => (None, None),
@@ -84,5 +95,41 @@ impl<T, O: Own> Owner<T, O> {
             let Producer { shard, thread } = self.handle.of_owner();
             shard.table.rest(&thread.cache, key, recurrence, now());
         }
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::node::fired::Due;
+    use crate::node::offer::offer;
+    use crate::sync::way;
+    use crate::types::Budget;
+    use std::time::Duration;
+
+    /// Timers of one tick between which the clock is read again, and timers of two ticks at one reading.
+    #[test]
+    fn each_timer_is_as_late_as_the_clock_says() {
+        const MS: u64 = 1_000_000;
+        let rate = TickRate::new(MS);
+        let mut owner = Owner::new(way::new_group(), 0, None, Box::new(|| true), &rate);
+        let handle = std::sync::Arc::clone(&owner.handle);
+        for tick in [5, 5, 5, 6] {
+            let _ = offer(7, |it| handle.producer(0).schedule(tick, it, false)).unwrap();
+        }
+        owner.begin_turn(7, &Budget::new(), false);
+        for (now, late) in [(7, 2), (7, 2), (9, 4), (9, 3)] {
+            let Some(Due::Once(fired)) = owner.next_in_turn() else {
+                panic!("all of them are due");
+            };
+            let expired = owner.expired(fired, true, &rate, Time::from_nanos(now * MS));
+            assert_eq!(expired.lateness, Duration::from_nanos(late * MS));
+        }
+        let lateness = handle.counters.lateness.snapshot();
+        assert_eq!(
+            (lateness.count(), lateness.sum()),
+            (4, Duration::from_nanos(11 * MS))
+        );
+        let _ = owner.finish_turn(&Budget::new());
     }
 }

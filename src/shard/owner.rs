@@ -7,12 +7,13 @@
 
 use super::handle::{Message, ShardHandle, WakeOwner};
 use super::own::{AllTimers, NoOwn, Own};
+use super::stats::LastFired;
 use crate::inbox::Reader;
 use crate::node::fired::{Due, Fired};
 use crate::node::limit::Limit;
 use crate::node::trim::Trim;
 use crate::park::WakeState;
-use crate::time::{Recurrence, TickRate};
+use crate::time::{Recurrence, TickRate, Time};
 use crate::types::{Budget, Key, Polled};
 use crate::wheel::{Entry, Settled, Wheel, no_memory};
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub(crate) struct Owner<T, O = NoOwn> {
     reported: u64,
     /// How far it has got with giving the memory of free nodes back.
     trim: Trim,
+    pub(super) last_fired: LastFired,
     /// The timer that is being called, if its pause begins at the end of the call.
     pub(crate) resting: Option<(Key<T>, Recurrence)>,
 }
@@ -92,11 +94,11 @@ impl<T> Owner<T> {
         mut fire: impl FnMut(Fired<T>),
     ) -> Turn {
         self.begin_turn(now, budget, false);
-        let time = crate::time::Time::from_nanos(now);
+        let time = Time::from_nanos(now);
         while let Some(due) = self.next_in_turn() {
             let fired = match due {
                 Due::Once(fired) => Some(fired),
-                Due::Every { index, mark } => self.call(index, mark, time),
+                Due::Every { index, mark } => self.call(index, mark, time).map(|call| call.0),
             };
             fired.into_iter().for_each(&mut fire);
             self.finish_call(|| time);
@@ -136,6 +138,7 @@ impl<T, O: Own> Owner<T, O> {
             ended: false,
             reported: 0,
             trim: Trim::default(),
+            last_fired: LastFired::of(0, Time::ZERO, rate),
             resting: None,
         }
     }

@@ -436,11 +436,13 @@ impl<T> TimerStore for Producer<'_, T> {
     fn decide(&mut self, entry: Entry, now: u64) -> Fate<Due<T>> {
         let Self { shard, thread } = *self;
         let Entry { index, mark, .. } = entry;
-        shard.table.due(&thread.cache, index, mark, now, || {
+        let fate = shard.table.due(&thread.cache, index, mark, now);
+        if matches!(fate, Fate::Fire(Due::Once(_))) {
             // The permit is back before the handler runs, so that it can schedule at the limit.
             shard.release_permit();
             shard.counters.fired.add(1);
-        })
+        }
+        fate
     }
 }
 

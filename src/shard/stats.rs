@@ -1,8 +1,9 @@
 //! A shard's figures: sums over its threads, and a snapshot of all that it counts.
 
 use super::handle::ShardHandle;
-use crate::stats::{PinState, ShardStats};
+use crate::stats::{PinState, Sample, ShardStats};
 use crate::time::{TickRate, Time};
+use std::time::Duration;
 
 /// Beginnings and ends of a shard's timers: no end is among them without its beginning.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,31 @@ impl Sums {
     /// Like [`pending`](Self::pending), of timers that fire once: what a drain waits for. The owner asks, between two turns.
     pub(crate) const fn pending_once(self) -> u64 {
         self.pending().saturating_sub(self.periodic)
+    }
+}
+
+/// How late the timer is that fired last. The next ones of its tick are as late until the clock is read again: a burst
+/// computes this once.
+pub(super) struct LastFired {
+    pub(super) tick: u64,
+    pub(super) now: Time,
+    pub(super) deadline: Time,
+    pub(super) lateness: Duration,
+    pub(super) sample: Sample,
+}
+
+impl LastFired {
+    #[inline(never)] // out of the way of the next ones
+    pub(super) fn of(tick: u64, now: Time, rate: &TickRate) -> Self {
+        let deadline = rate.start_of(tick);
+        let late_ns = now.as_nanos().saturating_sub(deadline.as_nanos());
+        Self {
+            tick,
+            now,
+            deadline,
+            lateness: Duration::from_nanos(late_ns),
+            sample: Sample::of(late_ns),
+        }
     }
 }
 
@@ -139,7 +165,6 @@ mod tests {
     use crate::shard::Owner;
     use crate::sync::way;
     use crate::types::Budget;
-    use std::time::Duration;
 
     #[test]
     fn no_bytes_of_the_wheel_are_held_after_the_end() {

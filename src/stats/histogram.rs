@@ -28,17 +28,6 @@ const LAST: usize = BUCKETS - 1;
 // The range holds an hour, the longest tick.
 const _: () = assert!(cfg!(tickwheel_loom) || 1_u64 << RANGE_BITS > 3_600_000_000_000);
 
-/// Returns the bucket that holds `ns`.
-#[inline]
-const fn bucket_of(ns: u64) -> usize {
-    if ns < SUBS as u64 {
-        return ns as usize;
-    }
-    let octave = u64::BITS - 1 - ns.leading_zeros();
-    let bucket = (octave - SUB_BITS) as usize * SUBS + (ns >> (octave - SUB_BITS)) as usize;
-    if bucket < LAST { bucket } else { LAST }
-}
-
 /// Returns the largest value that `bucket` holds.
 const fn upper_ns(bucket: usize) -> u64 {
     if bucket < SUBS {
@@ -50,6 +39,28 @@ const fn upper_ns(bucket: usize) -> u64 {
     let shift = (bucket / SUBS - 1) as u32;
     let leading = (SUBS + bucket % SUBS) as u64;
     ((leading + 1) << shift) - 1
+}
+
+/// A duration to be recorded, perhaps several times, and the bucket that holds it.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample {
+    ns: u64,
+    bucket: usize,
+}
+
+impl Sample {
+    /// Finds the bucket of a duration of `ns` nanoseconds.
+    #[inline]
+    pub(crate) const fn of(ns: u64) -> Self {
+        let bucket = if ns < SUBS as u64 {
+            ns as usize
+        } else {
+            let octave = u64::BITS - 1 - ns.leading_zeros();
+            let bucket = (octave - SUB_BITS) as usize * SUBS + (ns >> (octave - SUB_BITS)) as usize;
+            if bucket < LAST { bucket } else { LAST }
+        };
+        Self { ns, bucket }
+    }
 }
 
 /// The live histogram of one shard: one writer, any number of readers.
@@ -71,10 +82,10 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Counts a duration of `ns` nanoseconds. Only the shard's owner may call this: a second writer
+    /// Counts a duration. Only the shard's owner may call this: a second writer
     /// would lose counts (though nothing worse).
     #[inline]
-    pub(crate) fn record(&self, ns: u64) {
+    pub(crate) fn record(&self, Sample { ns, bucket }: Sample) {
         // ORDERING: Relaxed. Only this thread writes the maximum; readers are ordered by the bucket
         // below.
         if ns > self.max_ns.load(Ordering::Relaxed) {
@@ -86,7 +97,7 @@ impl Recorder {
         let sum = self.sum_ns.load(Ordering::Relaxed).saturating_add(ns);
         // ORDERING: Relaxed, as above.
         self.sum_ns.store(sum, Ordering::Relaxed);
-        let count = &self.counts[bucket_of(ns)];
+        let count = &self.counts[bucket];
         // ORDERING: Relaxed. Only this thread writes the count.
         let counted = count.load(Ordering::Relaxed) + 1;
         // ORDERING: Release pairs with the Acquire in `snapshot` [P15]: who sees this count sees the

@@ -8,4 +8,5 @@ mod shard;
 
 pub(crate) use counters::{Counter, Counters};
 pub use histogram::DurationHistogram;
+pub(crate) use histogram::Sample;
 pub use shard::{PinState, ShardStats};

@@ -18,7 +18,7 @@ use crate::engine::events;
 use crate::engine::hooks::{self, PanicReport, SlowHandler};
 use crate::engine::inner::{Inner, ShardWorker};
 use crate::shard::{Due, Turn};
-use crate::stats::Counters;
+use crate::stats::{Counters, Sample};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
 use crate::types::{Budget, Expired, RawKey, Unfired};
@@ -67,17 +67,14 @@ impl<T> ShardWorker<T> {
         // A hook for slow handlers needs the start of each call, also of the first one, before which the inbox was
         // drained, and how late it makes later ones.
         let is_timed = inner.hooks.slow.is_some();
-        loop {
-            if is_timed || fires > 0 && fires % FIRES_PER_CLOCK_READ == 0 {
-                now = inner.source.now();
-            }
-            let Some(due) = self.owner.next_in_turn() else {
-                break;
-            };
+        if is_timed {
+            now = inner.now_again();
+        }
+        while let Some(due) = self.owner.next_in_turn() {
             fires += 1;
             match due {
                 Due::Once(fired) => {
-                    let expired = self.owner.expired(fired, &inner.rate, now);
+                    let expired = self.owner.expired(fired, true, &inner.rate, now);
                     self.handle_in_turn(inner, expired, now);
                 }
                 Due::Every { index, mark } => {
@@ -87,6 +84,9 @@ impl<T> ShardWorker<T> {
             // A stop waits for the handler that runs, not for all that is due.
             if inner.status.is(EnginePhase::Stopped) {
                 break;
+            }
+            if is_timed || fires % FIRES_PER_CLOCK_READ == 0 {
+                now = inner.now_again();
             }
         }
         self.handle_wake_batch(inner, now);
@@ -108,8 +108,8 @@ impl<T> ShardWorker<T> {
             // Its entry is gone: the shard's end returns it.
             return self.owner.wheel.count_not_fired();
         }
-        if let Some(fired) = self.owner.call(index, mark, now) {
-            let expired = self.owner.expired(fired, &inner.rate, now);
+        if let Some((fired, is_last)) = self.owner.call(index, mark, now) {
+            let expired = self.owner.expired(fired, is_last, &inner.rate, now);
             self.handle(inner, expired, now);
             self.owner.finish_call(|| inner.source.now());
         }
@@ -141,6 +141,12 @@ impl<T> ShardWorker<T> {
 pub(crate) const WAKE_BATCH: usize = 256;
 
 impl<T> Inner<T> {
+    /// Reads the clock between two timers of a turn.
+    #[inline(never)] // the loop over the timers would keep what it takes in registers
+    fn now_again(&self) -> Time {
+        self.source.now()
+    }
+
     /// Wakes the future whose timer `stop` returned: it must not wait for the caller, who has the payload.
     pub(super) fn wake_returned(&self, payload: &T) {
         if let Some(waker) = self.wakers.as_ref().and_then(|wakers| (wakers.of)(payload)) {
@@ -221,19 +227,22 @@ impl<T> ShardWorker<T> {
     /// Runs the handler for one timer, at `now` if a hook wants to know how long it takes; a panic stays there.
     #[inline]
     pub(super) fn handle(&mut self, inner: &Inner<T>, expired: Expired<T>, now: Time) {
-        let (counters, shard, key) = (&self.owner.handle.counters, self.shard, expired.key);
+        let key = expired.key;
         let Some(handler) = self.handler.get_mut() else {
             return;
         };
         // A handler that panics half-way may leave its own state inconsistent; that is its owner's to judge,
         // as it is with a thread that panics. The engine's state is not touched by handlers.
         let outcome = contain::call(|| handler(inner, expired));
-        called(inner, counters, shard, key.to_raw(), outcome, now);
+        if outcome.is_err() || inner.hooks.slow.is_some() {
+            let counters = &self.owner.handle.counters;
+            called(inner, counters, self.shard, key.to_raw(), outcome, now);
+        }
     }
 }
 
 /// Counts and tells a call's panic, and how long it took since `now` if a hook wants to know.
-#[inline]
+#[inline(never)] // out of the way of the usual case
 fn called<T>(
     inner: &Inner<T>,
     counters: &Counters,
@@ -244,7 +253,9 @@ fn called<T>(
 ) {
     let watched = inner.hooks.slow.as_ref().map(|(threshold, hook)| {
         let took = inner.source.now() - now;
-        counters.handler_time.record(saturating_ns(took));
+        counters
+            .handler_time
+            .record(Sample::of(saturating_ns(took)));
         (took, *threshold, hook)
     });
     if let Err(message) = outcome {

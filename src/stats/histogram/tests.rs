@@ -5,7 +5,9 @@ use proptest::prelude::*;
 
 fn record_all(values: &[u64]) -> DurationHistogram {
     let recorder = Recorder::default();
-    values.iter().for_each(|&ns| recorder.record(ns));
+    values
+        .iter()
+        .for_each(|&ns| recorder.record(Sample::of(ns)));
     recorder.snapshot()
 }
 
@@ -60,10 +62,10 @@ proptest! {
 #[test]
 fn buckets_follow_one_another_without_gap() {
     for bucket in 0..LAST {
-        assert_eq!(bucket_of(upper_ns(bucket)), bucket);
-        assert_eq!(bucket_of(upper_ns(bucket) + 1), bucket + 1);
+        assert_eq!(Sample::of(upper_ns(bucket)).bucket, bucket);
+        assert_eq!(Sample::of(upper_ns(bucket) + 1).bucket, bucket + 1);
     }
-    assert_eq!(bucket_of(u64::MAX), LAST);
+    assert_eq!(Sample::of(u64::MAX).bucket, LAST);
     assert_eq!(upper_ns(LAST - 1) + 1, 1 << RANGE_BITS);
     assert_eq!(BUCKETS, 321);
 }
@@ -106,10 +108,12 @@ fn a_difference_is_what_came_in_between() {
     let recorder = Recorder::default();
     [10, 20, 5_000_000]
         .into_iter()
-        .for_each(|ns| recorder.record(ns));
+        .for_each(|ns| recorder.record(Sample::of(ns)));
     let earlier = recorder.snapshot();
     assert_eq!(earlier.since(&DurationHistogram::default()).count(), 3);
-    [30, 70_000].into_iter().for_each(|ns| recorder.record(ns));
+    [30, 70_000]
+        .into_iter()
+        .for_each(|ns| recorder.record(Sample::of(ns)));
     let between = recorder.snapshot().since(&earlier);
     assert_eq!(
         (between.count(), between.sum()),
