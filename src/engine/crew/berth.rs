@@ -29,12 +29,12 @@ impl<T> Berth<T> {
         }
     }
 
-    /// Waits until no other thread turns the shard, and lets the caller do so.
+    /// Waits until no other thread turns the shard, and lets the caller do so, or take it out to end it.
     pub(super) fn lock(&self) -> Place<'_, T> {
         self.shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the caller turn the shard, unless another thread does.
+    /// Lets the caller turn the shard, or take it out, unless another thread turns it.
     pub(super) fn try_lock(&self) -> Option<Place<'_, T>> {
         match self.shard.try_lock() {
             Ok(place) => Some(place),
@@ -61,16 +61,6 @@ impl<T> Berth<T> {
                 place.take().map(Err)
             }
         }
-    }
-
-    /// Takes the shard out to end it, once no other thread turns it.
-    pub(super) fn take(&self) -> Option<ShardWorker<T>> {
-        self.lock().take()
-    }
-
-    /// Takes the shard out to end it, unless another thread turns it.
-    pub(super) fn try_take(&self) -> Option<ShardWorker<T>> {
-        self.try_lock()?.take()
     }
 
     /// Returns whether a worker's thread exists for the shard.

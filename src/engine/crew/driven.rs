@@ -107,7 +107,7 @@ impl<T: Send + 'static> Inner<T> {
         })?;
         match next {
             Next::Turn => Ok(Some(Duration::ZERO)),
-            Next::Sleep { timeout, .. } => Ok(timeout),
+            Next::Sleep(timeout) => Ok(timeout),
             Next::End => Err(TurnError::Stopped),
         }
     }
@@ -146,7 +146,7 @@ impl<T: Send + 'static> Inner<T> {
         drop(locked);
         if let Err(error) = spawned {
             berth.fail(error.to_string().into());
-            if let Some(shard) = berth.take() {
+            if let Some(shard) = berth.lock().take() {
                 self.end_here(shard);
             }
         }

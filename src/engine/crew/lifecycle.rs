@@ -216,7 +216,7 @@ impl<T> Inner<T> {
     fn end_if_free(&self, shard: usize) {
         let berth = &self.berths[shard];
         if !berth.has_worker() {
-            if let Some(shard) = berth.try_take() {
+            if let Some(shard) = berth.try_lock().and_then(|mut place| place.take()) {
                 self.end_here(shard);
             }
         }

@@ -8,18 +8,16 @@
 //! | `wake` | how the thread or task that turns a shard is woken |
 //! | `lifecycle` | start and end |
 //! | `shard_worker` | what drives one shard, on whichever thread, and what it calls: handlers, executors, wakers |
-//! | `step` | a turn, and the announcement of a sleep: where clock and turn meet |
+//! | `step` | a turn, and the announcement of a sleep: where clock and turn meet; `wait_idle` |
 //! | `worker` | the thread of a shard |
 //! | `by_hand` | turns on the threads of callers |
 //! | `driven` | a shard that a task turns: [`DrivenShard`](driven::DrivenShard) |
-//! | `idle` | `wait_idle` |
 //! | `calls` | the way of other crates to all of that, of which they compile nothing |
 
 mod berth;
 mod by_hand;
 mod calls;
 pub(super) mod driven;
-mod idle;
 mod lifecycle;
 pub(super) mod shard_worker;
 pub(super) mod standing;

@@ -27,12 +27,6 @@ use crate::types::{Budget, Expired, RawKey, Unfired};
 const FIRES_PER_CLOCK_READ: usize = 64;
 
 impl<T> ShardWorker<T> {
-    /// Runs one turn at the clock's current time; catches and counts the handler's panics.
-    pub(super) fn turn(&mut self, inner: &Inner<T>) -> Turn {
-        let now = inner.source.now();
-        self.turn_at(inner, now, inner.rate.current(now), &inner.budget, false)
-    }
-
     /// Fires what is due at a tick, or now, in the order of deadlines, and returns how many timers fired. At the end of
     /// time, `u64::MAX`, everything is due.
     ///
@@ -44,7 +38,7 @@ impl<T> ShardWorker<T> {
         let budget = inner.budget.drain(usize::MAX);
         let (mut fired, mut resumed) = (0, false);
         while !inner.status.is(EnginePhase::Stopped) {
-            let turn = self.turn_at(inner, now, tick, &budget, resumed);
+            let turn = self.turn(inner, now, tick, &budget, resumed);
             fired += turn.fired;
             if !turn.more {
                 break;
@@ -54,7 +48,9 @@ impl<T> ShardWorker<T> {
         fired
     }
 
-    fn turn_at(
+    /// Runs one turn at `tick`, which is not after `now`, or is the end of time; catches and counts the handlers' panics.
+    /// `resumed` is as for [`Owner::begin_turn`](crate::shard::Owner::begin_turn).
+    pub(super) fn turn(
         &mut self,
         inner: &Inner<T>,
         mut now: Time,

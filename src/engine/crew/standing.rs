@@ -101,16 +101,11 @@ impl Standing {
     }
 
     /// Notes, after a turn that leaves nothing to do, that all is handled that was due for the first `calls` calls.
-    #[inline]
     pub(super) fn answer_idle(&self, calls: u64) {
         // ORDERING: Relaxed: written by the thread that turns the shard, which is this one.
-        if self.answered.load(Ordering::Relaxed) != calls {
-            self.tell_idle(calls);
+        if self.answered.load(Ordering::Relaxed) == calls {
+            return;
         }
-    }
-
-    #[cold]
-    fn tell_idle(&self, calls: u64) {
         let _end = self.lock();
         // ORDERING: Relaxed: the lock orders it.
         self.answered.store(calls, Ordering::Relaxed);

@@ -1,9 +1,10 @@
 //! One step of a shard: a turn, and the announcement of the sleep that follows. Its worker and a `DrivenShard` take the
-//! same steps; what they sleep on is theirs.
+//! same steps; what they sleep on is theirs. `wait_idle` waits until a step of each shard has found nothing left to do.
 
 use super::status::EnginePhase;
 use crate::engine::inner::{Inner, ShardWorker};
-use crate::engine::settings::IdleStrategy;
+use crate::engine::settings::{Drive, IdleStrategy};
+use crate::sync::atomic::Ordering;
 use crate::time::Time;
 use std::time::Duration;
 
@@ -17,13 +18,9 @@ const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 pub(super) enum Next {
     /// Another step, at once.
     Turn,
-    /// A sleep, which is announced, and then another step.
-    Sleep {
-        /// How long the sleep lasts at most, unless the shard is woken; `None` for ever.
-        timeout: Option<Duration>,
-        /// When the sleep is over.
-        until: Time,
-    },
+    /// A sleep, which is announced, and then another step. It lasts so long at most, unless the shard is woken; `None` for
+    /// ever.
+    Sleep(Option<Duration>),
     /// The shard's end.
     End,
 }
@@ -46,7 +43,8 @@ pub(super) fn step<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, idle: IdleSt
     }
     let standing = &inner.berths[shard.shard].standing;
     let idle_calls = inner.idle_calls();
-    let turn = shard.turn(inner);
+    let now = inner.source.now();
+    let turn = shard.turn(inner, now, inner.rate.current(now), &inner.budget, false);
     // A thread that changes the phase, or calls `wait_idle`, requests a turn afterwards: a turn that has seen the
     // request sees the change. The answer to a call needs a turn that reads the clock after it.
     if turn.more || inner.status.phase() != phase || inner.idle_calls() != idle_calls {
@@ -104,7 +102,7 @@ fn rest<T>(
     if phase == EnginePhase::Draining {
         timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
     }
-    Next::Sleep { timeout, until }
+    Next::Sleep(timeout)
 }
 
 /// Spins until `until`, or for `spin` if that is less; true if before that the inbox called, or `phase` or its drain was
@@ -153,5 +151,36 @@ fn sleep_length<T>(inner: &Inner<T>, next: u64, until: Time) -> Option<Duration>
                 .source
                 .bounded(until.saturating_duration_since(inner.source.now())),
         )
+    }
+}
+
+impl<T> Inner<T> {
+    pub(crate) fn wait_idle(&self) {
+        let is_at_rest = matches!(
+            self.status.phase(),
+            EnginePhase::Init | EnginePhase::Stopped
+        );
+        if is_at_rest || matches!(self.drive, Drive::Manual) || self.is_inside() {
+            return;
+        }
+        let call = self.call_idle();
+        self.request_turns();
+        for berth in &self.berths {
+            berth.standing.await_idle(call);
+        }
+    }
+
+    /// Counts a call of `wait_idle` and returns its number. The caller requests turns and awaits the shards' answers.
+    fn call_idle(&self) -> u64 {
+        // ORDERING: Release pairs with the Acquire in `idle_calls`: a turn that begins with this call sees the timers that
+        // were scheduled before. [P43]
+        self.idle_calls.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// Returns how many calls there were. A turn that has taken a call's request sees the call afterwards.
+    #[inline]
+    pub(super) fn idle_calls(&self) -> u64 {
+        // ORDERING: Acquire as in `call_idle`. [P43]
+        self.idle_calls.load(Ordering::Acquire)
     }
 }

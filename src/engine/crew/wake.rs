@@ -13,18 +13,14 @@ use std::time::Duration;
 /// Wakes a shard's worker, and the task of its `DrivenShard`.
 #[derive(Default)]
 pub(crate) struct TurnWaker {
-    worker: Unparker,
+    /// For the parker of the worker's thread.
+    pub(super) worker: Unparker,
     /// When the worker was woken last, in nanoseconds of the machine's clock. Not for models: a figure.
     woken_at: process::AtomicU64,
     task: TaskWaker,
 }
 
 impl TurnWaker {
-    /// Returns what wakes the worker, for the parker of its thread.
-    pub(super) const fn unparker(&self) -> &Unparker {
-        &self.worker
-    }
-
     /// Wakes the worker, if it sleeps, and notes when; calls no code of the user's. A shard that a task turns may have no
     /// worker: then it costs neither a look at the clock nor a call of the system.
     pub(super) fn wake_worker(&self) {
@@ -160,7 +156,7 @@ mod tests {
             assert!(waker.wake());
         }
         assert_eq!(waker.woken_ago(Time::ZERO), None, "the stamp of a wake");
-        let mut parker = Parker::of(waker.unparker());
+        let mut parker = Parker::of(&waker.worker);
         assert_eq!(parker.sleep(None), ParkEnd::Woken, "the next sleep");
     }
 

@@ -22,7 +22,7 @@ impl Wake for Panicking {
 /// Returns a shard with `count` wakers that have fired, and what they wake.
 fn with_wakers(timer: &Timer, count: usize) -> (ShardWorker<TimerTask>, Arc<Panicking>) {
     let inner: &Inner<TimerTask> = &timer.inner;
-    let mut shard = inner.berths[0].take().unwrap();
+    let mut shard = inner.berths[0].lock().take().unwrap();
     let wakers = Arc::new(Panicking(AtomicUsize::new(0)));
     for _ in 0..count {
         let payload = TimerTask::waking(Waker::from(Arc::clone(&wakers)));
