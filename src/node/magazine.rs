@@ -115,15 +115,13 @@ impl Depot {
         self.magazines.allocated_bytes() + self.regions.allocated_bytes()
     }
 
-    /// Takes an empty magazine; `None` if there is no memory.
+    /// Takes an empty magazine; `None` if there is no memory. Without one that was used before, a fresh one: its memory
+    /// exists before any thread has its number.
     fn empty_magazine(&self) -> Option<u32> {
-        self.empty
-            .pop(&self.magazines)
-            .or_else(|| self.fresh_magazine())
-    }
-
-    /// Returns a magazine that was never used; its memory exists before any thread has its number.
-    fn fresh_magazine(&self) -> Option<u32> {
+        let used = self.empty.pop(&self.magazines);
+        if used.is_some() {
+            return used;
+        }
         // ORDERING: Relaxed, also in the exchange: the number alone is the result. Magazines are at most one per
         // CAPACITY nodes plus two per thread, so the counter cannot wrap.
         let mut fresh = self.fresh_magazine.load(Ordering::Relaxed);

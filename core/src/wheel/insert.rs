@@ -57,7 +57,10 @@ impl Wheel {
     /// It fires behind older entries of its tick, in this turn if it is due.
     #[inline]
     pub fn accept(&mut self, entry: Entry, records: &impl Records) {
-        if self.log.is_full() && !self.log.may_bypass(entry.deadline) {
+        if !self.log.may_bypass(entry.deadline) {
+            if self.log.push(entry) {
+                return;
+            }
             self.make_room(records);
         }
         let is_inserted = if self.log.may_bypass(entry.deadline) {

@@ -59,11 +59,13 @@ impl Wheel {
     /// of the owner have spare memory.
     #[inline]
     pub fn settle_spare(&mut self, is_busy: bool, nodes: NodeMemory) -> Settled {
-        let in_use = !self.has_spare();
-        if in_use && nodes != NodeMemory::Spare && self.spare != Spare::GoesBack {
+        match (nodes, self.spare) {
+            (NodeMemory::Spare, _) | (_, Spare::GoesBack) => {}
+            _ if self.has_spare() => {}
             // A burst repeats, or there was none.
-            self.spare = Spare::No;
-            if nodes == NodeMemory::InUse {
+            (NodeMemory::UsedAgain, _) => self.spare = Spare::No,
+            (NodeMemory::InUse, _) => {
+                self.spare = Spare::No;
                 return Settled::Kept;
             }
         }

@@ -154,7 +154,7 @@ impl Wheel {
                 }
             }
             let next = self.take_due(to, BATCH.min(self.left));
-            if let Some(next) = next.filter(|_| to == now) {
+            if let (Some(next), true) = (next, to == now) {
                 (self.earliest, self.has_all) = (next, true);
             }
             if !self.due.is_empty() {
@@ -221,7 +221,8 @@ impl Wheel {
         } else {
             self.find_earliest()
         };
-        let more = sweeping || earliest.is_some_and(|earliest| earliest <= self.latest);
+        let is_due = matches!(earliest, Some(earliest) if earliest <= self.latest);
+        let more = sweeping || is_due;
         self.earliest = earliest.unwrap_or(u64::MAX).min(self.rings.deferred.min);
         if !more && self.rings.deferred.is_empty() {
             // The log wants a turn somewhat before what is sealed there is due.

@@ -98,7 +98,15 @@ fn rest<T>(
         return Next::Turn;
     }
     let until = inner.rate.with_slack(until, inner.slack);
-    let mut timeout = sleep_length(inner, next, until);
+    let mut timeout = if inner.source.is_virtual() {
+        // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
+        (inner.rate.current(inner.source.now()) >= next).then_some(Duration::ZERO)
+    } else if until == Time::MAX {
+        None
+    } else {
+        let left = until.saturating_duration_since(inner.source.now());
+        Some(inner.source.bounded(left))
+    };
     if phase == EnginePhase::Draining {
         timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
     }
@@ -136,22 +144,6 @@ fn is_called_soon<T>(shard: &ShardWorker<T>, tick: u64) -> bool {
         std::hint::spin_loop();
         shard.owner.is_called(tick)
     })
-}
-
-/// Returns how long a shard sleeps, `None` for ever.
-fn sleep_length<T>(inner: &Inner<T>, next: u64, until: Time) -> Option<Duration> {
-    if inner.source.is_virtual() {
-        // Time may have moved since the turn; the clock's hook has woken us then, and the sleep ends at once.
-        (inner.rate.current(inner.source.now()) >= next).then_some(Duration::ZERO)
-    } else if until == Time::MAX {
-        None
-    } else {
-        Some(
-            inner
-                .source
-                .bounded(until.saturating_duration_since(inner.source.now())),
-        )
-    }
 }
 
 impl<T> Inner<T> {
