@@ -4,10 +4,9 @@
 
 use super::harness::{Bound, JoinHandle, Payload, UNIT, bounded, explore_as, name_of, spawn_with};
 use super::world::{Decided, World};
-use crate::node::fired::Due;
 use crate::node::moves::Move;
 use crate::node::periodic::Call;
-use crate::node::table::Armed;
+use crate::node::table::{Armed, Due};
 use crate::state::State;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::{Deadline, MissedTicks, Period, Recurrence, Repeat, TickRate, Time};

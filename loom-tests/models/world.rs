@@ -5,11 +5,10 @@
 //! that was lost is missing.
 
 use super::harness::{Bound, JoinHandle, Ledger, Payload, explore_as, name_of, spawn_with};
-use crate::node::fired::Due;
 use crate::node::magazine::{CAPACITY, ThreadCache};
 use crate::node::moves::{Move, MoveAlone};
 use crate::node::offer::offer;
-use crate::node::table::{Armed, Table};
+use crate::node::table::{Armed, Due, Table};
 use crate::state::Phase;
 use crate::types::{Cancel, ScheduleErrorKind};
 use crate::wheel::Fate;

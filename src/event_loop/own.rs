@@ -2,7 +2,7 @@
 
 use crate::contain;
 use crate::local::table::{Armed, Due as OwnDue, LocalMove, Table};
-use crate::node::fired::{Due as RemotesDue, Fired};
+use crate::node::table::{Due as RemotesDue, Fired};
 use crate::shard::{AllTimers, Own, Owner};
 use crate::state::Phase;
 use crate::time::{Deadline, Repeat, Time};

@@ -2,10 +2,10 @@
 //!
 //! | room | what is inside |
 //! |---|---|
-//! | `table` | all nodes of a shard: arm, end, decide what is due |
-//! | `record` | one node: payload and deadline |
+//! | `table` | all nodes of a shard: arm, end, decide what is due, and what has fired |
+//! | `record` | one node: state word, deadline and payload |
 //! | `moves`, `periodic` | the table's other verbs: a deadline moves, a timer repeats |
-//! | `offer`, `fired` | a payload on its way in, and out |
+//! | `offer` | a payload on its way in |
 //! | `magazine` | free nodes, in batches, per thread |
 //! | `regions`, `trim` | free nodes in order, after a burst, with memory or without |
 //! | `limit` | how many timers may be pending at a time |
@@ -16,7 +16,6 @@
 //! The owner of the shard writes no part of a node while it inserts the node's entry, unless that was moved before: the
 //! canceller's compare-and-swap finds the line where the producer left it.
 
-pub(crate) mod fired;
 pub(crate) mod limit;
 pub(crate) mod magazine;
 pub(crate) mod moves;

@@ -5,10 +5,9 @@
 //! timer waits like any other. If a thread has ended the timer under the claim, the call gets the payload itself. If a
 //! thread has moved it, there is no call: the timer waits for the new deadline.
 
-use super::fired::Fired;
 use super::magazine::ThreadCache;
 use super::record::Node;
-use super::table::{Armed, Table};
+use super::table::{Armed, Fired, Table};
 use crate::contain;
 use crate::state::{MOVED, Phase};
 use crate::sync::atomic::Ordering;

@@ -1,4 +1,13 @@
-//! The record of one timer, and its deadline, which threads move.
+//! The record of one timer: a state word, a deadline and a payload. Only the table and its other verbs use it.
+//!
+//! | field | who may touch it |
+//! |---|---|
+//! | `state` | any thread, see `crate::state` |
+//! | `deadline` | the armer, then any mover and the owner: see [`DeadlineWord`] |
+//! | `load` | the armer before it arms; then the winner of the state word, or the owner of a timer that it has claimed |
+//!
+//! `table` puts and takes a payload that fires once, and `periodic` one that repeats. The node does not say which of the
+//! two it carries: its state does. `moves` replaces deadlines.
 
 use super::offer::Offer;
 use crate::state::StateWord;
@@ -8,7 +17,7 @@ use crate::sync::segments::Zeroable;
 use crate::time::Repeat;
 use std::mem::ManuallyDrop;
 
-/// One timer's record: 24 bytes with an eight-byte payload.
+/// See the module. 24 bytes with an eight-byte payload.
 pub(super) struct Node<T> {
     pub(super) state: StateWord,
     pub(super) deadline: DeadlineWord,

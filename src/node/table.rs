@@ -1,6 +1,5 @@
 //! The node table of one shard: arming and ending timers.
 
-use super::fired::{Due, Fired};
 use super::magazine::{Depot, Nodes, ThreadCache};
 use super::offer::Offer;
 use super::record::{Node, Seen};
@@ -19,6 +18,22 @@ pub(crate) struct Armed {
     pub(crate) index: u32,
     pub(crate) generation: u64,
     pub(crate) mark: u32,
+}
+
+/// A timer that has fired, or that `stop` has returned, on its way out.
+pub(crate) struct Fired<T> {
+    pub(crate) payload: T,
+    pub(crate) key: Key<T>,
+    /// The tick at or after which the timer was to fire.
+    pub(crate) deadline: u64,
+}
+
+/// A timer that is due.
+pub(crate) enum Due<T> {
+    /// It has fired and is gone.
+    Once(Fired<T>),
+    /// It repeats: [`Owner::call`](crate::shard::Owner::call) decides about it.
+    Every { index: u32, mark: u32 },
 }
 
 /// See the module.

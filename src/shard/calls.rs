@@ -8,8 +8,8 @@ use super::own::Own;
 use super::owner::Owner;
 use super::producer::Producer;
 use super::stats::LastFired;
-use crate::node::fired::Fired;
 use crate::node::periodic::Call;
+use crate::node::table::Fired;
 use crate::time::{TickRate, Time};
 use crate::types::Expired;
 use crate::wheel::Entry;
@@ -101,8 +101,8 @@ impl<T, O: Own> Owner<T, O> {
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
     use super::*;
-    use crate::node::fired::Due;
     use crate::node::offer::offer;
+    use crate::node::table::Due;
     use crate::sync::way;
     use crate::types::Budget;
     use std::time::Duration;

@@ -20,7 +20,7 @@ pub(crate) mod producer;
 mod stats;
 mod way;
 
-pub(crate) use crate::node::fired::Due;
+pub(crate) use crate::node::table::Due;
 pub(crate) use handle::ShardHandle;
 pub(crate) use own::{AllTimers, Own};
 pub(crate) use owner::{Owner, Turn};

@@ -1,16 +1,26 @@
-//! The owner of a shard and its turns.
+//! The owner of a shard: it takes turns, sleeps between them, and ends the shard.
 //!
-//! A turn has three parts: [`Owner::begin_turn`], [`Owner::next_in_turn`] for each timer that is due, and
-//! [`Owner::finish_turn`]. The worker and the user's event loop both drive a shard through these; there is no
-//! second way. Firing is pulled rather than pushed, so a handler may use the owner again. Around the handler of a periodic
-//! timer come [`Owner::call`] and [`Owner::finish_call`].
+//! An engine's thread (`crew::step`, `crew::shard_worker`) and a loop (`event_loop::timer`) both call, in this order:
+//!
+//! | call | what it does |
+//! |---|---|
+//! | [`begin_turn`](Owner::begin_turn) | takes the tick, and drains the inbox into the wheel |
+//! | [`next_in_turn`](Owner::next_in_turn) | gives the next timer that is due; a loop has `next_of_all`, for its own as well |
+//! | [`expired`](Owner::expired) | says how late it is, for its handler |
+//! | [`call`](Owner::call), [`finish_call`](Owner::finish_call) | come around the handler of a periodic timer |
+//! | [`finish_turn`](Owner::finish_turn) | sweeps, gives memory back, publishes figures, says when the next turn is due |
+//! | [`begin_sleep`](Owner::begin_sleep), [`end_sleep`](Owner::end_sleep) | announce a sleep, and its end |
+//! | [`end`](Owner::end) | closes the shard and returns its timers; the last call |
+//!
+//! Firing is pulled rather than pushed, so a handler may use the owner again. What it schedules in a loop is inserted
+//! here ([`try_insert`](Owner::try_insert)), and in an engine goes through the inbox like other threads'.
 
 use super::handle::{Message, ShardHandle, WakeOwner};
 use super::own::{AllTimers, NoOwn, Own};
 use super::stats::LastFired;
 use crate::inbox::Reader;
-use crate::node::fired::{Due, Fired};
 use crate::node::limit::Limit;
+use crate::node::table::{Due, Fired};
 use crate::node::trim::Trim;
 use crate::park::WakeState;
 use crate::time::{Recurrence, TickRate, Time};

@@ -4,14 +4,13 @@
 //! by the place of their timer. The owner has one, too, for the nodes that it frees.
 
 use super::handle::{Message, ShardHandle, ThreadState};
-use crate::node::fired::Due;
 use crate::node::moves::Move;
 #[cfg(any(feature = "futures", test))]
 use crate::node::moves::MoveAlone;
 #[cfg(any(feature = "futures", test))]
 use crate::node::offer::offer;
 use crate::node::offer::{Offer, Refusal};
-use crate::node::table::Armed;
+use crate::node::table::{Armed, Due};
 use crate::park::Announced;
 use crate::state::Phase;
 use crate::sync::segments::MAX_SLOTS;
