@@ -144,7 +144,7 @@ impl Engine {
             );
             ended.push((expiry.payload.id(), Some(now)));
         });
-        if turn.more { 0 } else { turn.next }
+        if turn.more { 0 } else { self.owner.next_tick() }
     }
 
     /// One turn and, if nothing fired, the attempt to sleep; the tick until which the owner sleeps.

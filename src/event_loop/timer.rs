@@ -7,7 +7,7 @@ use crate::contain;
 use crate::engine::TimerTask;
 use crate::loop_timer::{Expirations, Poll, Steps, poll_with};
 use crate::settings::Settings;
-use crate::shard::{Producer, Turn};
+use crate::shard::Producer;
 use crate::stats::ShardStats;
 use crate::time::{
     Deadline, MonotonicNow, Period, Recurrence, Repeat, TickRate, Time, TimeSource, When, whole_ms,
@@ -593,8 +593,7 @@ impl<T: Send + 'static> Steps for EventLoopTimer<T> {
     }
 
     fn finish(&mut self) -> Polled {
-        let Turn { fired, more, .. } = self.shard.finish_turn(&self.budget);
-        Polled::new(fired, more)
+        self.shard.finish_turn(&self.budget)
     }
 }
 

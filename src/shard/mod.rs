@@ -23,5 +23,5 @@ mod way;
 pub(crate) use crate::node::table::Due;
 pub(crate) use handle::ShardHandle;
 pub(crate) use own::{AllTimers, Own};
-pub(crate) use owner::{Owner, Turn};
+pub(crate) use owner::Owner;
 pub(crate) use producer::Producer;

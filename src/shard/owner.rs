@@ -32,18 +32,6 @@ use std::sync::Arc;
 /// sweep goes round before a third more has come, however busy the producers are and however seldom the owner runs.
 const SWEPT_PER_INSERTED: usize = 4;
 
-/// The result of a turn.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
-    /// Timers fired.
-    pub(crate) fired: usize,
-    /// Work is left that can be done now: turn again without sleeping.
-    pub(crate) more: bool,
-    /// The earliest tick at which there will be something to do; `u64::MAX` if never.
-    pub(crate) next: u64,
-}
-
 /// See the module.
 pub(crate) struct Owner<T, O = NoOwn> {
     pub(crate) handle: Arc<ShardHandle<T>>,
@@ -102,7 +90,7 @@ impl<T> Owner<T> {
         now: u64,
         budget: &Budget,
         mut fire: impl FnMut(Fired<T>),
-    ) -> Turn {
+    ) -> Polled {
         self.begin_turn(now, budget, false);
         let time = Time::from_nanos(now);
         while let Some(due) = self.next_in_turn() {
@@ -171,23 +159,22 @@ impl<T, O: Own> Owner<T, O> {
         self.wheel.is_turning()
     }
 
-    /// Ends a turn: sweeps, gives memory back, reports, looks ahead.
-    pub(crate) fn finish_turn(&mut self, budget: &Budget) -> Turn {
+    /// Ends a turn: sweeps, gives memory back, reports. Where no more is left, [`next_tick`](Self::next_tick) says when
+    /// there is something to do.
+    pub(crate) fn finish_turn(&mut self, budget: &Budget) -> Polled {
         let turn_requested = std::mem::take(&mut self.turn_requested);
         let sweep = std::mem::take(&mut self.inserted).saturating_mul(SWEPT_PER_INSERTED);
         let timers = AllTimers {
             shard: self.handle.of_owner(),
             own: &mut self.own,
         };
-        let Polled { fired, more, .. } =
-            self.wheel
-                .end_turn(&timers, turn_requested, sweep.max(budget.sweep));
-        let is_busy = self.draining || more;
-        let more = self.give_back(is_busy, budget.sweep) || is_busy;
+        let mut polled = self
+            .wheel
+            .end_turn(&timers, turn_requested, sweep.max(budget.sweep));
+        let is_busy = self.draining || polled.more;
+        polled.more = self.give_back(is_busy, budget.sweep) || is_busy;
         self.report();
-        let now = self.wheel.now();
-        let next = if more { now } else { self.next_tick() };
-        if more {
+        if polled.more {
             // Of messages that are left unread only the earliest of the turn is known, which stays.
             if !self.draining {
                 self.handle
@@ -197,9 +184,9 @@ impl<T, O: Own> Owner<T, O> {
             self.wheel.be_busy();
             self.handle.counters.cut_short.add(1);
         } else {
-            self.report_next(now);
+            self.report_next(self.wheel.now());
         }
-        Turn { fired, more, next }
+        polled
     }
 
     /// Returns whether a turn at `now` would find nothing to do.

@@ -17,11 +17,11 @@ use crate::contain;
 use crate::engine::events;
 use crate::engine::hooks::{self, PanicReport, SlowHandler};
 use crate::engine::inner::{Inner, ShardWorker};
-use crate::shard::{Due, Turn};
+use crate::shard::Due;
 use crate::stats::{Counters, Sample};
 use crate::sync::prefetch::prefetch;
 use crate::time::{Time, saturating_ns};
-use crate::types::{Budget, Expired, RawKey, Unfired};
+use crate::types::{Budget, Expired, Polled, RawKey, Unfired};
 
 /// Timers of one turn after which the clock is read again for their lateness.
 const FIRES_PER_CLOCK_READ: usize = 64;
@@ -57,7 +57,7 @@ impl<T> ShardWorker<T> {
         tick: u64,
         budget: &Budget,
         resumed: bool,
-    ) -> Turn {
+    ) -> Polled {
         let mut fires = 0;
         self.owner.begin_turn(tick, budget, resumed);
         // A hook for slow handlers needs the start of each call, also of the first one, before which the inbox was

@@ -59,7 +59,7 @@ pub(super) fn step<T>(inner: &Inner<T>, shard: &mut ShardWorker<T>, idle: IdleSt
         // Time would jump to the deadline of a timer that has ended, or to where spare memory goes back.
         u64::MAX
     } else {
-        turn.next.min(end)
+        shard.owner.next_tick().min(end)
     };
     // In ticks, not in time: at the far end of the scale "never" begins at the present.
     if inner.rate.current(inner.source.now()) >= next {
