@@ -141,7 +141,7 @@ impl<T, O: Own> Owner<T, O> {
         }
     }
 
-    /// Begins a turn: takes the tick, drains the inbox.
+    /// Begins a turn: takes the tick, and empties the inbox into wheel and log if something in it may be due.
     ///
     /// `resumed`: it goes on with a turn that ran out of budget after a drain without a limit. Then it takes nothing
     /// from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep this up for
@@ -149,9 +149,51 @@ impl<T, O: Own> Owner<T, O> {
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) {
         let now = self.wheel.begin_turn(now, budget, resumed);
         self.handle.counters.turns.add(1);
-        if !resumed || self.draining {
-            self.drain(now, budget.drain);
+        if resumed && !self.draining {
+            return;
         }
+        let inbox_due = self.handle.wake_state.inbox_due();
+        self.turn_requested |= inbox_due == 0;
+        if inbox_due > now && !self.draining {
+            return;
+        }
+        let Self {
+            handle,
+            own,
+            reader,
+            wheel,
+            ..
+        } = self;
+        let news = handle.wake_state.begin_drain(|| reader.collect());
+        let (mut dead, mut inserted, mut earliest) = (0, 0, u64::MAX);
+        let shard = handle.of_owner();
+        let timers = AllTimers { shard, own };
+        let drained = reader.read(news, budget.drain, |word| {
+            let (index, mark) = Message(word).entry();
+            match handle.table.arrive(index, mark) {
+                Some((deadline, mark)) => {
+                    inserted += 1;
+                    earliest = earliest.min(deadline);
+                    wheel.accept(
+                        Entry {
+                            deadline,
+                            index,
+                            mark,
+                        },
+                        &timers,
+                    );
+                }
+                None => dead += 1,
+            }
+        });
+        // No word tells of it any more, and a handler may hold this turn up: the lag counts from it then.
+        if earliest < handle.counters.next_tick() {
+            handle.counters.set_next_tick(earliest);
+        }
+        handle.counters.cancelled_in_inbox.add(dead);
+        handle.counters.drained.add(drained.taken as u64);
+        self.draining = drained.more;
+        self.inserted = inserted;
     }
 
     /// Returns whether a turn is under way: then a poll comes from one of its handlers.
@@ -289,52 +331,6 @@ impl<T, O: Own> Owner<T, O> {
     /// Returns whether the inbox asks for a turn at `now`; cheap, for owners that spin.
     pub(crate) fn is_called(&self, now: u64) -> bool {
         self.handle.wake_state.inbox_due() <= now
-    }
-
-    /// Empties the inbox into wheel and log if something in it may be due.
-    fn drain(&mut self, now: u64, limit: usize) {
-        let inbox_due = self.handle.wake_state.inbox_due();
-        self.turn_requested |= inbox_due == 0;
-        if inbox_due > now && !self.draining {
-            return;
-        }
-        let Self {
-            handle,
-            own,
-            reader,
-            wheel,
-            ..
-        } = self;
-        let news = handle.wake_state.begin_drain(|| reader.collect());
-        let (mut dead, mut inserted, mut earliest) = (0, 0, u64::MAX);
-        let shard = handle.of_owner();
-        let timers = AllTimers { shard, own };
-        let drained = reader.read(news, limit, |word| {
-            let (index, mark) = Message(word).entry();
-            match handle.table.arrive(index, mark) {
-                Some((deadline, mark)) => {
-                    inserted += 1;
-                    earliest = earliest.min(deadline);
-                    wheel.accept(
-                        Entry {
-                            deadline,
-                            index,
-                            mark,
-                        },
-                        &timers,
-                    );
-                }
-                None => dead += 1,
-            }
-        });
-        // No word tells of it any more, and a handler may hold this turn up: the lag counts from it then.
-        if earliest < handle.counters.next_tick() {
-            handle.counters.set_next_tick(earliest);
-        }
-        handle.counters.cancelled_in_inbox.add(dead);
-        handle.counters.drained.add(drained.taken as u64);
-        self.draining = drained.more;
-        self.inserted = inserted;
     }
 
     /// Closes the shard: it refuses every further timer. Its [`end`](Self::end) is to follow.

@@ -56,8 +56,10 @@ fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWor
                 if std::mem::take(&mut has_left) {
                     pin(berth, shard);
                 }
-                if late.is_some_and(|late| shard.starvation.record_lateness(late)) {
-                    leave_core(berth, shard);
+                if let Some(late) = late {
+                    if shard.starvation.record_lateness(late) {
+                        leave_core(berth, shard);
+                    }
                 }
                 let next = step(engine, shard, engine.idle);
                 if !berth.standing.is_driven() {
