@@ -38,8 +38,7 @@
 //! |---|---|
 //! | `turn` | [`Wheel`] and its turns: begin, the next timer that fires, end; what is due next |
 //! | `insert` | how entries come in |
-//! | `timers` | what a wheel asks about the timers behind its entries |
-//! | `entry` | [`Entry`], what a wheel stores |
+//! | `timers` | [`Entry`], what a wheel stores of a timer, and what it asks about those behind its entries |
 //! | `log`, `block` | the entries that are not in the rings yet |
 //! | `policy` | when it pays to look for the dead in the log, and to seal it |
 //! | `rings` | [`Rings`]: insert, and advance from ring to ring |
@@ -55,7 +54,6 @@ mod block;
 mod bound;
 mod burst;
 mod chunks;
-mod entry;
 mod insert;
 mod log;
 mod pass;
@@ -70,9 +68,8 @@ mod turn;
 pub use bound::ZOMBIES_PER_LOOK;
 pub use bound::{ZOMBIE_FLOOR, too_many};
 pub use burst::BURST;
-pub use entry::{Entry, no_memory};
 pub use rings::Rings;
 pub use spare::{NodeMemory, Settled};
 pub use sweep::{DeadMask, Sweep};
-pub use timers::{Fate, Records, TimerStore};
+pub use timers::{Entry, Fate, Records, TimerStore, no_memory};
 pub use turn::Wheel;

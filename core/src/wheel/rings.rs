@@ -27,9 +27,9 @@ use core::num::NonZero;
 use super::Entry;
 use super::burst::{BURST, RunLimiter};
 use super::chunks::{Bucket, Chunks};
-use super::entry::no_memory;
 use super::row::{Place, RECENT_BUCKETS, Row, bucket_of, is_tick, recent_bucket_of};
 use super::sweep::{BACKLOG, DEFERRED, OVERDUE, Sweeper, position_of};
+use super::timers::no_memory;
 
 /// Entries that an advance may move to lower rings per entry of its budget: a move costs little beside a firing.
 const MOVES_PER_YIELD: usize = 4;
