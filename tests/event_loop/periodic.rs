@@ -86,3 +86,34 @@ fn closures_repeat_on_the_loop_whoever_schedules_them() {
     clock.advance(HOUR);
     assert_eq!(timer.poll(clock.now(), |_| ()).fired, 0);
 }
+
+/// A payload that cannot be cloned for a call.
+struct Stubborn;
+
+impl Clone for Stubborn {
+    fn clone(&self) -> Self {
+        panic!("a payload's Clone");
+    }
+}
+
+#[test]
+fn a_call_that_is_left_out_counts_as_none() {
+    for remotely in [false, true] {
+        let (mut timer, clock, _) = manual::<Stubborn>();
+        let remote = timer.remote();
+        let (first, period) = (Duration::ZERO, Period::from(10 * MS));
+        if remotely {
+            _ = remote.schedule_periodic(first, period, Stubborn).unwrap();
+            remote.schedule(first, Stubborn).unwrap();
+        } else {
+            _ = timer
+                .schedule_periodic(clock.now(), first, period, Stubborn)
+                .unwrap();
+            timer.schedule(clock.now(), first, Stubborn).unwrap();
+        }
+        assert_eq!(timer.poll(clock.now(), |_| ()).fired, 1, "the other timer");
+        assert_eq!(timer.poll(clock.advance(10 * MS), |_| ()).fired, 0);
+        let stats = timer.stats();
+        assert_eq!((stats.fired, stats.panics, stats.pending), (1, 2, 1));
+    }
+}

@@ -140,6 +140,31 @@ fn refused_timers_use_up_no_permits() {
     }
 }
 
+/// Neither where a node is missing nor where the entry finds no place.
+#[test]
+fn refused_timers_of_a_loop_use_up_no_permits() {
+    if in_a_process_of_its_own(refused_timers_of_a_loop_use_up_no_permits, &[]) {
+        return;
+    }
+    const LIMIT: usize = 30_000;
+    for (allowed, before) in [1, BLOCK]
+        .into_iter()
+        .flat_map(|allowed| [1, 100, 1000, 3000].map(|before| (allowed, before)))
+    {
+        let settings = Settings::new().clock(ManualClock::new()).max_pending(LIMIT);
+        let mut timer = EventLoopTimer::with_waker(settings, || ()).unwrap();
+        let schedule = |delay, n| timer.schedule(Time::ZERO, delay, n);
+        let accepted = until_refused(schedule, before, allowed);
+        let mut schedule = || timer.schedule(Time::ZERO, DELAY, 0);
+        (accepted..LIMIT).for_each(|_| _ = schedule().unwrap());
+        let full = schedule().unwrap_err();
+        assert!(matches!(
+            full.kind(),
+            ScheduleErrorKind::TooManyPending { .. }
+        ));
+    }
+}
+
 /// Schedules timers of a front until there is no memory; what was accepted fires in the end.
 fn comes_back<L: LoopTimer<Payload = u64>>(
     timer: &mut L,
