@@ -107,7 +107,7 @@ impl<T: Send + 'static> Inner<T> {
         })?;
         match next {
             Next::Turn => Ok(Some(Duration::ZERO)),
-            Next::Sleep(timeout) => Ok(timeout),
+            Next::Sleep { timeout, .. } => Ok(timeout),
             Next::End => Err(TurnError::Stopped),
         }
     }

@@ -18,9 +18,13 @@ const DRAINING_SLEEP: Duration = Duration::from_millis(10);
 pub(super) enum Next {
     /// Another step, at once.
     Turn,
-    /// A sleep, which is announced, and then another step. It lasts so long at most, unless the shard is woken; `None` for
-    /// ever.
-    Sleep(Option<Duration>),
+    /// A sleep, which is announced, and then another step.
+    Sleep {
+        /// How long the sleep lasts at most, unless the shard is woken; `None` for ever.
+        timeout: Option<Duration>,
+        /// When the sleep is over.
+        until: Time,
+    },
     /// The shard's end.
     End,
 }
@@ -110,7 +114,7 @@ fn rest<T>(
     if phase == EnginePhase::Draining {
         timeout = Some(timeout.map_or(DRAINING_SLEEP, |timeout| timeout.min(DRAINING_SLEEP)));
     }
-    Next::Sleep(timeout)
+    Next::Sleep { timeout, until }
 }
 
 /// Spins until `until`, or for `spin` if that is less; true if before that the inbox called, or `phase` or its drain was

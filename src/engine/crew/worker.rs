@@ -7,8 +7,9 @@ use crate::engine::inner::{Berth, EngineOwner, Inner, ShardWorker};
 use crate::engine::pinning;
 use crate::park::parker::{ParkEnd, Parker};
 use crate::stats::PinState;
-use crate::time::MonotonicClock;
+use crate::time::{MonotonicClock, Time};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs a worker's thread, but for what its handlers have left in thread-locals.
 pub(super) fn work<T: Send + 'static>(engine: Arc<EngineOwner<T>>, number: usize) {
@@ -47,19 +48,17 @@ pub(super) fn work<T: Send + 'static>(engine: Arc<EngineOwner<T>>, number: usize
 /// thread ends it, because its turn has panicked.
 fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWorker<T>> {
     let mut parker = Parker::of(&berth.waker.worker);
-    let clock = MonotonicClock::new();
-    let (mut has_left, mut late) = (false, None);
+    let (mut has_left, mut overslept) = (false, None);
     loop {
+        let slept = overslept.take();
         let turned = berth.turn(berth.lock(), |shard| {
             // `claim` sets `driven` before it requests a turn. So a turn that finds the request also finds `driven`.
             if !berth.standing.is_driven() {
                 if std::mem::take(&mut has_left) {
                     pin(berth, shard);
                 }
-                if let Some(late) = late {
-                    if shard.starvation.record_lateness(late) {
-                        leave_core(berth, shard);
-                    }
+                if let Some(slept) = slept {
+                    note_lateness(engine, berth, shard, slept);
                 }
                 let next = step(engine, shard, engine.idle);
                 if !berth.standing.is_driven() {
@@ -71,19 +70,18 @@ fn turn_until_the_end<T>(engine: &Inner<T>, berth: &Berth<T>) -> Option<ShardWor
         })?;
         match turned {
             Err(shard) => return Some(shard),
-            Ok(Some(Next::Turn)) => late = None,
-            Ok(Some(Next::Sleep(timeout))) => {
-                let from = clock.now();
-                let slept = || clock.now().saturating_duration_since(from);
-                late = match parker.sleep(timeout) {
-                    ParkEnd::Timeout => timeout.map(|timeout| slept().saturating_sub(timeout)),
-                    ParkEnd::Woken => berth.waker.woken_ago(from),
+            Ok(Some(Next::Turn)) => {}
+            Ok(Some(Next::Sleep { timeout, until })) => {
+                let from = MonotonicClock::new().now();
+                overslept = match parker.sleep(timeout) {
+                    ParkEnd::Timeout => Some(Overslept::Since(until)),
+                    ParkEnd::Woken => berth.waker.woken_ago(from).map(Overslept::By),
                 };
             }
             Ok(Some(Next::End)) => return berth.lock().take(),
             Ok(None) => {
                 berth.standing.await_release();
-                (has_left, late) = (true, None);
+                has_left = true;
             }
         }
     }
@@ -100,6 +98,31 @@ fn pin<T>(berth: &Berth<T>, shard: &ShardWorker<T>) {
              exists, or use Pinning::Off",
             shard.shard
         ));
+    }
+}
+
+/// How late a worker runs after a sleep.
+enum Overslept {
+    /// The sleep ended by itself, and was over then by the engine's clock.
+    Since(Time),
+    /// The worker was woken so long ago by the machine's clock.
+    By(Duration),
+}
+
+/// Notes how late a worker runs after a sleep.
+fn note_lateness<T>(
+    inner: &Inner<T>,
+    berth: &Berth<T>,
+    shard: &mut ShardWorker<T>,
+    slept: Overslept,
+) {
+    let late = match slept {
+        Overslept::Since(_) if inner.source.is_virtual() => return,
+        Overslept::Since(until) => inner.source.now().saturating_duration_since(until),
+        Overslept::By(late) => late,
+    };
+    if shard.starvation.record_lateness(late) {
+        leave_core(berth, shard);
     }
 }
 
