@@ -234,7 +234,7 @@ impl EngineSleep {
     }
 
     /// See [`tickwheel::Sleep::poll_sleep`].
-    #[inline]
+    #[inline(always)] // of every timeout
     pub(crate) fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SleepError>> {
         #[cfg(feature = "tokio")]
         if !has_engine(&self.sleep) {
