@@ -144,12 +144,11 @@ impl<T, O: Own> Owner<T, O> {
     /// Begins a turn: takes the tick, and empties the inbox into wheel and log if something in it may be due.
     ///
     /// `resumed`: it goes on with a turn that ran out of budget after a drain without a limit. Then it takes nothing
-    /// from the inbox but what that had no memory for, so that handlers which schedule for now cannot keep this up for
-    /// ever.
+    /// from the inbox, so that handlers which schedule for now cannot keep this up for ever.
     pub(crate) fn begin_turn(&mut self, now: u64, budget: &Budget, resumed: bool) {
         let now = self.wheel.begin_turn(now, budget, resumed);
         self.handle.counters.turns.add(1);
-        if resumed && !self.draining {
+        if resumed {
             return;
         }
         let inbox_due = self.handle.wake_state.inbox_due();
