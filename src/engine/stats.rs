@@ -1,4 +1,4 @@
-//! What an engine tells of itself: where it stands, and its statistics.
+//! The state of an engine and its statistics.
 
 use super::crew::status::EnginePhase;
 use super::inner::Inner;

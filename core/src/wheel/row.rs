@@ -255,7 +255,7 @@ impl Row {
 mod tests {
     use super::*;
 
-    /// What was never there was never touched, and takes no memory of the machine.
+    /// A place that was never there was never touched, and takes no memory of the machine.
     #[test]
     fn buckets_are_there_up_to_the_last_one_that_was_used() {
         let (mut row, mut chunks) = (Row::new(), Chunks::default());

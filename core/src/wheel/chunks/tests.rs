@@ -62,7 +62,7 @@ fn memory_follows_the_population_and_low_segments_fill_first() {
     );
 }
 
-/// What was never there was never touched, and takes no memory of the machine.
+/// A place that was never there was never touched, and takes no memory of the machine.
 #[test]
 fn a_segment_has_as_many_chunks_as_were_used_at_once() {
     let mut chunks = Chunks::default();
