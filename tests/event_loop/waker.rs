@@ -115,8 +115,8 @@ fn a_waker_that_panics_has_woken_nobody_and_others_try() {
     assert_eq!((fired, timer.pending()), (vec![2, 3], 1));
 }
 
-/// It must not, but what it costs is a call from within itself. The loop is called because so many messages lie unread,
-/// by a thread whose block is full, and the waker fills a part of the next one.
+/// A waker must not schedule: it is called from within itself then. The call comes from a thread whose block is full,
+/// because so many messages lie unread, and the waker fills a part of the next block.
 #[test]
 fn a_waker_that_schedules_while_its_thread_has_no_block_loses_no_timer() {
     const TIMERS: u64 = 100_000;

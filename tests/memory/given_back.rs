@@ -174,7 +174,7 @@ fn memory_of_a_loops_large_payloads_is_given_back_after_a_clear() {
     }
 }
 
-/// Neither what the loop has pending itself nor the entries of that keep the memory of its remotes' timers.
+/// The loop's own pending timers, and their entries, do not keep the memory of its remotes' timers.
 #[test]
 fn memory_of_remotes_is_given_back_beside_many_timers_of_the_loop() {
     const BURST: u64 = 200_000;
