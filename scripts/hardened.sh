@@ -33,8 +33,8 @@ deny=$work/deny
 
 # Properties with few cases each: the system calls matter here, not the numbers.
 export PROPTEST_CASES=${PROPTEST_CASES:-8}
-programs=$(cargo test -p tickwheel --no-run --lib --test engine --test event_loop --test hostile --test memory \
-  --test sleep 2>&1 | tee /dev/stderr | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
+programs=$(cargo test -p tickwheel -p tickwheel-core --no-run --lib --test engine --test event_loop --test hostile \
+  --test memory --test sleep 2>&1 | tee /dev/stderr | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
 cargo build --release -p tickwheel-loadtest
 load=${CARGO_TARGET_DIR:-target}/release/loadtest
 

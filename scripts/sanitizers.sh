@@ -25,6 +25,7 @@ cd "$(dirname "$0")/.."
 
 TARGET=x86_64-unknown-linux-gnu
 TARGET_DIR=${CARGO_TARGET_DIR:-target}
+CRATES=(-p tickwheel -p tickwheel-core)
 # Programs of tests; those that only repeat arithmetic are left out, because here they cost minutes.
 TESTS=(--lib --test engine --test event_loop --test futures --test hostile)
 # Tests of the clock's or the sleep's precision and of memory bounds measure the sanitizer, not the library; a panic's
@@ -68,7 +69,7 @@ thread() {
     TSAN_OPTIONS+=${symbolizer:+" external_symbolizer_path=$symbolizer"}
     step "thread, a race on purpose" finds_the_race
     # It does not see that `fetch_max` is atomic, so what that publishes looks like a race.
-    step "thread, tests" cargo test -Zbuild-std --target $TARGET -p tickwheel "${TESTS[@]}" -- \
+    step "thread, tests" cargo test -Zbuild-std --target $TARGET "${CRATES[@]}" "${TESTS[@]}" -- \
       "${SKIP[@]}" --skip models::clock::set_or
     step "thread, load" cargo run -Zbuild-std --target $TARGET -p tickwheel-loadtest -- \
       --duration 3s --no-pin --reschedule-share 0.05 --no-report
@@ -111,7 +112,7 @@ address() {
     outside=$(mktemp)
     printf 'leak:%s\n' tickwheel::sync::segments tickwheel::inbox::queue::Inbox >"$outside"
     export LSAN_OPTIONS=suppressions=$outside:print_suppressions=0
-    step "address, tests" cargo +nightly test --target $TARGET -p tickwheel "${TESTS[@]}" -- "${SKIP[@]}"
+    step "address, tests" cargo +nightly test --target $TARGET "${CRATES[@]}" "${TESTS[@]}" -- "${SKIP[@]}"
     step "address, load" cargo +nightly run --target $TARGET -p tickwheel-loadtest -- \
       --duration 3s --no-pin --reschedule-share 0.05 --no-report
     step "address, load with handles" cargo +nightly run --target $TARGET -p tickwheel-loadtest -- \
