@@ -233,10 +233,11 @@ fn reset_or_fire() {
             match future.join().unwrap() {
                 Err(taken) => assert_eq!(taken.is_none(), decided.fired(), "one of them wakes"),
                 Ok(moved) => {
-                    if !decided.fired() {
-                        let fired = world.fire_the_rest(timer, decided.inserted(), [moved]);
-                        assert_eq!(fired, Some(to));
-                    }
+                    let fired = match decided {
+                        Decided::Fired(tick) => Some(tick),
+                        _ => world.fire_the_rest(timer, decided.inserted(), [moved]),
+                    };
+                    assert_eq!(fired, Some(to));
                     world.release(0, timer);
                 }
             }
