@@ -18,11 +18,12 @@ mod periodic;
 mod waker;
 
 use mio::{Events, Poll, Registry, Token, Waker};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use support::ledger::Ledger;
-use tickwheel::{Budget, EventLoopTimer, ManualClock, Settings, Time, TimerTask};
+use tickwheel::{Budget, EventLoopTimer, Key, ManualClock, Settings, Time, TimerTask};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -428,7 +429,33 @@ fn moves_of_a_loop_and_of_its_remotes_are_counted() {
         assert!(timer.reschedule(Time::ZERO, theirs, to).is_moved());
     }
     assert!(remote.reschedule(theirs, HOUR).is_moved());
-    assert_eq!(timer.stats().rescheduled, 9);
+    for stats in [timer.stats(), remote.stats()] {
+        assert_eq!(
+            (stats.shard, stats.rescheduled),
+            (0, 9),
+            "a loop has one shard"
+        );
+    }
+}
+
+/// As keys of a map, or in somebody's own struct.
+#[test]
+fn keys_of_remotes_are_equal_ordered_and_hashed_by_the_timers_they_name() {
+    let (timer, ..) = manual();
+    let remote = timer.remote();
+    let keys = [7, 8, 9].map(|payload| remote.schedule(HOUR, payload).unwrap());
+    let hash_of = |key| BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
+    for (at, one) in keys.into_iter().enumerate() {
+        for (other_at, other) in keys.into_iter().enumerate() {
+            assert_eq!(one == other, at == other_at);
+            assert_eq!(hash_of(one) == hash_of(other), at == other_at);
+            let order = Key::from(one).cmp(&Key::from(other));
+            assert_eq!(
+                (one.cmp(&other), one.partial_cmp(&other)),
+                (order, Some(order))
+            );
+        }
+    }
 }
 
 /// What dies in the log, or in what waits for the next poll, goes without having come due.
