@@ -263,6 +263,29 @@ fn moves_within_one_handler_leave_a_bounded_number_of_entries() {
     test::<EventLoopTimer<u64>>();
 }
 
+/// It lies in the log, of which the rings know nothing: what a handler has set, and what is left where cancels have
+/// the loop look for zombies between two polls.
+#[test]
+fn the_next_deadline_is_known_within_a_poll_and_after_many_cancels() {
+    fn test<L: Loop>() {
+        let mut timer = L::build(Settings::new(), HOUR);
+        timer.arm(NOW, MS, 0);
+        let (mut found, next) = (None, Some(NOW + MS + HOUR / 2));
+        timer.poll_with(NOW + MS, |timer, _| {
+            let key = timer.arm(NOW + MS, HOUR / 2, 1);
+            found = Some((timer.next_deadline(), timer.deadline(key)));
+        });
+        assert_eq!(found, Some((next, next)));
+        for key in timer.arm_all(100_000) {
+            assert!(timer.cancel(key).is_won());
+            // That or earlier, where there is something to sweep.
+            assert!(timer.next_deadline().is_some() && timer.next_deadline() <= next);
+        }
+        assert_eq!(fire(&mut timer, NOW + MS + HOUR / 2), [1]);
+    }
+    on_each_kind!(test);
+}
+
 /// The hint that tells a timer's entries apart has eight bits; it comes round here.
 #[test]
 fn a_timer_that_is_moved_earlier_hundreds_of_times_fires_once() {
