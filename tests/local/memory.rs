@@ -140,6 +140,47 @@ fn the_wheel_s_memory_goes_back_at_once_where_that_is_asked_for() {
     assert!(held < 1 << 20, "{held} bytes");
 }
 
+/// The places of pieces that went back serve again.
+#[test]
+fn bursts_that_give_their_memory_back_leave_no_more_each_time() {
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    let mut left = Vec::new();
+    for burst in 0..20 {
+        let now = Time::ZERO + Duration::from_secs(burst);
+        for n in 0..100_000 {
+            timer
+                .schedule(now, Duration::from_millis(n % 500), n)
+                .unwrap();
+        }
+        let end = now + Duration::from_millis(500);
+        while timer.poll(end, |_| ()).more {}
+        timer.shrink_to_fit();
+        left.push(timer.held_bytes());
+    }
+    assert!(left[19] <= left[1], "{left:?}");
+}
+
+/// What the last piece of the wheel's memory holds stays there when those before it go.
+#[test]
+fn timers_behind_memory_that_goes_back_fire() {
+    let mut timer = LocalTimer::new(Duration::from_millis(1)).unwrap();
+    let bursts = [(1000, 400_000), (1100, 20_000)];
+    for (at, (delay, count)) in bursts.into_iter().enumerate() {
+        for _ in 0..count {
+            let delay = Duration::from_millis(delay);
+            timer.schedule(Time::ZERO, delay, at).unwrap();
+        }
+    }
+    let mut fired = [0; 2];
+    // From the first one on they lie in the wheel, one burst behind the other.
+    for now in [900, 1000, 1100] {
+        let now = Time::ZERO + Duration::from_millis(now);
+        while timer.poll(now, |expired| fired[expired.payload] += 1).more {}
+        timer.shrink_to_fit();
+    }
+    assert_eq!(fired, bursts.map(|(_, count)| count));
+}
+
 /// Few timers live on, but in each piece of the wheel's memory: a loop sleeps all the same, also when blocks of a burst
 /// that was cancelled have gone.
 #[test]

@@ -102,3 +102,33 @@ fn a_sweep_that_stands_in_the_backlog_survives_what_is_taken_from_it() {
         assert!(left.into_iter().eq(ALL..ALL + far));
     }
 }
+
+/// The chunk on which the sweep stands is the first one of another tick by then, and the next one there dies.
+#[test]
+fn a_sweep_follows_no_chunk_of_the_backlog_to_another_tick() {
+    const CHUNK: u32 = 31;
+    const ALL: u32 = 4 * CHUNK;
+    for (swept, taken) in (1..=3).flat_map(|swept| (1..=3).map(move |taken| (swept, taken))) {
+        let mut rings = Rings::new().with_bursts_of(1);
+        (0..ALL).for_each(|index| rings.insert(entry(70, index)));
+        let mut due = advance(&mut rings, 70);
+        for _ in 0..swept {
+            assert!(!rings.sweep(1, &mut each(|_| false)).cycle_done);
+        }
+        rings.take_backlog((taken * CHUNK - 1) as usize, &mut due);
+        (ALL..2 * ALL).for_each(|index| rings.insert(entry(1 << 20, index)));
+        for _ in 0..2 {
+            let is_dead = |entry: Entry| entry.index >= ALL + CHUNK;
+            while !rings.sweep(1, &mut each(is_dead)).cycle_done {}
+        }
+        (2 * ALL..3 * ALL).for_each(|index| rings.insert(entry(1 << 20, index)));
+        let mut left = Vec::new();
+        rings.drain_all(&mut |entry| left.push(entry.index));
+        left.sort_unstable();
+        let expected = (taken * CHUNK..ALL + CHUNK).chain(2 * ALL..3 * ALL);
+        assert!(
+            left.into_iter().eq(expected),
+            "{swept} swept, {taken} taken"
+        );
+    }
+}

@@ -46,6 +46,15 @@ fn filled() -> Rings {
     rings
 }
 
+/// Before the first entry it has room for all buckets, and afterwards for chunks of entries as well.
+#[test]
+fn what_a_wheel_holds_counts_its_buckets_and_chunks() {
+    let (empty, filled) = (Rings::new().held_bytes(), filled().held_bytes());
+    let (buckets, entries) = (1216 * 16, 1600 * size_of::<Entry>());
+    assert!((buckets..2 * buckets).contains(&empty), "{empty} bytes");
+    assert!(filled >= empty + entries, "{filled} bytes");
+}
+
 #[test]
 fn a_sweep_that_begins_anew_sees_what_it_has_passed() {
     let mut rings = filled();
