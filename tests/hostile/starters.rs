@@ -282,6 +282,25 @@ fn a_main_thread_that_pins_itself_after_the_build_keeps_no_other_on_its_core() {
     }
 }
 
+/// No engine has noted the cores of the process.
+#[test]
+fn a_thread_that_has_pinned_itself_is_unpinned_without_an_engine() {
+    if in_a_process_of_its_own(
+        a_thread_that_has_pinned_itself_is_unpinned_without_an_engine,
+        &[],
+    ) || !crate::support::system::pins_threads()
+    {
+        return;
+    }
+    let all = cores();
+    let unpinned = || {
+        pin();
+        (unpin_current_thread(), cores())
+    };
+    let unpinned = std::thread::scope(|scope| scope.spawn(unpinned).join().unwrap());
+    assert!(unpinned == (true, all), "{}", unpinned.0);
+}
+
 /// A loop with a core that the process has not, as one that is kept from the scheduler.
 #[test]
 fn a_core_of_the_starters_own_is_not_the_workers() {
