@@ -73,6 +73,18 @@ fn overdue_entries_without_end_keep_no_tick_waiting() {
     }
 }
 
+/// Returns a wheel that has set all entries of a tick aside but the first one, which has come, and in whose backlog the
+/// sweep stands behind so many chunks.
+fn swept_backlog(all: u32, swept: u32) -> (Rings, Vec<Entry>) {
+    let mut rings = Rings::new().with_bursts_of(1);
+    (0..all).for_each(|index| rings.insert(entry(70, index)));
+    let due = advance(&mut rings, 70);
+    for _ in 0..swept {
+        assert!(!rings.sweep(1, &mut each(|_| false)).cycle_done);
+    }
+    (rings, due)
+}
+
 /// What was taken leaves memory that is free, or serves another tick: the sweep has no business there.
 #[test]
 fn a_sweep_that_stands_in_the_backlog_survives_what_is_taken_from_it() {
@@ -81,12 +93,7 @@ fn a_sweep_that_stands_in_the_backlog_survives_what_is_taken_from_it() {
     const ALL: u32 = 40 * CHUNK;
     let chunks = (1..=4).flat_map(|swept| (1..=6).map(move |taken| (swept, taken)));
     for ((swept, taken), far) in chunks.flat_map(|case| [(case, 0), (case, 2)]) {
-        let mut rings = Rings::new().with_bursts_of(1);
-        (0..ALL).for_each(|index| rings.insert(entry(70, index)));
-        let mut due = advance(&mut rings, 70);
-        for _ in 0..swept {
-            assert!(!rings.sweep(1, &mut each(|_| false)).cycle_done);
-        }
+        let (mut rings, mut due) = swept_backlog(ALL, swept);
         rings.take_backlog((taken * CHUNK - 1) as usize, &mut due);
         assert!(due.iter().map(|it| it.index).eq(0..taken * CHUNK));
         (0..far).for_each(|nth| rings.insert(entry(1 << (20 + nth), ALL + nth)));
@@ -109,12 +116,7 @@ fn a_sweep_follows_no_chunk_of_the_backlog_to_another_tick() {
     const CHUNK: u32 = 31;
     const ALL: u32 = 4 * CHUNK;
     for (swept, taken) in (1..=3).flat_map(|swept| (1..=3).map(move |taken| (swept, taken))) {
-        let mut rings = Rings::new().with_bursts_of(1);
-        (0..ALL).for_each(|index| rings.insert(entry(70, index)));
-        let mut due = advance(&mut rings, 70);
-        for _ in 0..swept {
-            assert!(!rings.sweep(1, &mut each(|_| false)).cycle_done);
-        }
+        let (mut rings, mut due) = swept_backlog(ALL, swept);
         rings.take_backlog((taken * CHUNK - 1) as usize, &mut due);
         (ALL..2 * ALL).for_each(|index| rings.insert(entry(1 << 20, index)));
         for _ in 0..2 {
