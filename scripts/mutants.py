@@ -419,9 +419,8 @@ def tests_of(built, functions, only_models, times):
 
 
 def verdict(mutant, tests, caught):
-    late = []
+    chosen, late = {"MUTANT_ACTIVE": str(mutant.number)}, []
     for taken, program, test in tests:
-        chosen = {"MUTANT_ACTIVE": str(mutant.number)}
         passed = execute(program, test, 3 + 8 * taken, **chosen)
         if passed is False:
             # On a busy machine a test may fail by itself.

@@ -263,8 +263,8 @@ fn moves_within_one_handler_leave_a_bounded_number_of_entries() {
     test::<EventLoopTimer<u64>>();
 }
 
-/// It lies in the log, of which the rings know nothing: what a handler has set, and what is left where cancels have
-/// the loop look for zombies between two polls.
+/// A handler's timer lies in the log, of which the rings know nothing; so does one that many cancels between two polls
+/// leave.
 #[test]
 fn the_next_deadline_is_known_within_a_poll_and_after_many_cancels() {
     fn test<L: Loop>() {
