@@ -111,6 +111,33 @@ fn memory_of_a_burst_is_kept_until_the_next_tick_where_ticks_are_long() {
     }
 }
 
+/// A second burst takes most of what the first one has left, but not all of it: both are kept from the second one on.
+#[test]
+fn memory_of_a_burst_is_kept_anew_where_a_smaller_one_has_used_it() {
+    let _alone = crate::alone();
+    let clock = ManualClock::new();
+    let timer = engine(&clock);
+    let turn_at = |millis: u64| {
+        clock.set(Time::ZERO + Duration::from_millis(millis));
+        assert_eq!(timer.turn(), Ok(0));
+    };
+    let mut full = 0;
+    for (burst, at) in [(300_000, 0), (200_000, 600)] {
+        turn_at(at);
+        let keys = schedule(&timer, burst);
+        turn_at(at + 10);
+        full = held(&timer).max(full);
+        cancel_all(&timer, &keys);
+        turn_at(at + 20);
+    }
+    turn_at(1500);
+    assert!(held(&timer) >= full, "{} of {full}", held(&timer));
+    turn_at(1700);
+    if takes_pages_back() {
+        assert!(held(&timer) < full / 2, "{} of {full}", held(&timer));
+    }
+}
+
 /// What is kept after a burst counts in bytes where payloads are large.
 #[test]
 fn memory_of_large_payloads_is_given_back_as_well() {
