@@ -35,6 +35,31 @@ fn the_lag_is_that_of_the_oldest_timer_although_each_turn_is_cut_short() {
     timer.stop().unwrap();
 }
 
+/// The worker waits for its shard; it does not ask for it again and again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_whose_shard_is_driven_takes_no_time_of_a_processor() {
+    let (tell, told) = channel();
+    // `PID/task/TID`, of the thread that reads it.
+    let tell_thread = move |_| tell.send(std::fs::read_link("/proc/thread-self")).unwrap();
+    let builder = one_shard().on_worker_start(tell_thread);
+    let timer = builder.build_with(|_: Expired<()>| ()).unwrap();
+    timer.start().unwrap();
+    let worker = told.recv().unwrap().unwrap();
+    let shard = timer.drive_shard(0).unwrap();
+    let file = std::path::Path::new("/proc").join(worker).join("schedstat");
+    let nanos_on_processors = || -> u64 {
+        let text = std::fs::read_to_string(&file).unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    };
+    let before = nanos_on_processors();
+    std::thread::sleep(ms(300));
+    let taken = Duration::from_nanos(nanos_on_processors() - before);
+    assert!(taken < ms(20), "{taken:?}");
+    drop(shard);
+    timer.stop().unwrap();
+}
+
 /// Counts its calls, and unparks a thread.
 struct Bell(AtomicUsize, std::thread::Thread);
 
