@@ -267,6 +267,7 @@ mod resident {
     use crate::children::in_a_process_of_its_own;
     use crate::churn;
     use crate::support::setup::ms;
+    use rustix::param::page_size;
     use std::time::Instant;
 
     /// Five million take a debug build too long.
@@ -286,6 +287,35 @@ mod resident {
             .find(|line| line.starts_with("VmRSS"))
             .unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// What goes back lies between living timers, a region at a time: each of those keeps its payload.
+    #[test]
+    fn timers_beside_memory_that_goes_back_live_on() {
+        /// Nodes that go back together.
+        const REGION: u64 = 512;
+        /// Nodes that the first one lacks.
+        const LACKING: u64 = 64;
+        if page_size() != 4096 || !takes_pages_back() {
+            return;
+        }
+        let _alone = crate::alone();
+        let clock = ManualClock::new();
+        let timer = engine(&clock);
+        let keys = schedule(&timer, 400 * REGION);
+        assert_eq!(timer.turn(), Ok(0));
+        let full = held(&timer);
+        let lives = |n: &u64| n % 16 == 0 && matches!((n + LACKING) / REGION % 10, 0 | 2);
+        let (living, ended): (Vec<_>, Vec<_>) =
+            keys.into_iter().zip(0..).partition(|(_, n)| lives(n));
+        let ended: Vec<_> = ended.into_iter().map(|(key, _)| key).collect();
+        cancel_all(&timer, &ended);
+        assert_eq!(timer.turn(), Ok(0));
+        turn_later(&timer, &clock);
+        assert!(held(&timer) < full / 5 * 4, "{} of {full}", held(&timer));
+        for (key, n) in living {
+            assert_eq!(timer.cancel(key).into_payload(), Some(n));
+        }
     }
 
     /// What a trim needs itself is refused for a while.
