@@ -25,7 +25,7 @@ pub fn can_be_given_back(layout: Layout) -> bool {
 
 /// Returns false: there is no way here.
 #[cfg(not(target_os = "linux"))]
-pub(crate) const fn can_be_given_back(_: Layout) -> bool {
+pub const fn can_be_given_back(_: Layout) -> bool {
     false
 }
 
@@ -37,7 +37,7 @@ pub fn size() -> usize {
 
 /// Like its twin; no page is given back here.
 #[cfg(not(target_os = "linux"))]
-pub(crate) const fn size() -> usize {
+pub const fn size() -> usize {
     4096
 }
 
