@@ -123,10 +123,11 @@ beside_emulator() {
     exec "$@"' _ "$@"
 }
 
-# The library's test programs, and the short list of them. Left out are those that read the repository, not the library.
+# The test programs of the library and its core, and the short list of them. Left out are those that read the repository, not the library.
 all_programs=(--lib --test api --test conformance --test engine
   --test event_loop --test examples --test fronts --test futures --test hostile --test local --test memory
   --test sleep --test wheel)
+crates=(-p tickwheel -p tickwheel-core)
 few_programs=(--lib --test api --test event_loop --test sleep --test wheel)
 # Years of virtual time take an emulator too long, and models need loom.
 slow=(--skip models:: --skip long_uptime --skip a_million_periods_do_not_drift)
@@ -142,9 +143,9 @@ run_tests() {
   export PROPTEST_CASES=${PROPTEST_CASES:-4}
   export RUSTFLAGS="-C target-feature=+crt-static -C link-arg=--sysroot=$unpacked"
   say "$name: build"
-  cargo test -q --locked -p tickwheel --target "$target" --no-run "${programs[@]}"
+  cargo test -q --locked "${crates[@]}" --target "$target" --no-run "${programs[@]}"
   say "$name: ${programs[*]}"
-  "$@" "$usr/bin/cargo" test -q --locked -p tickwheel --target "$target" --no-fail-fast "${programs[@]}" -- \
+  "$@" "$usr/bin/cargo" test -q --locked "${crates[@]}" --target "$target" --no-fail-fast "${programs[@]}" -- \
     "${slow[@]}"
 }
 
@@ -264,11 +265,11 @@ END
   fi
   say "windows: build"
   export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-C link-arg=--sysroot=$unpacked"
-  cargo test -q --locked -p tickwheel -Zbuild-std=std,panic_unwind,test --target "$target" --no-run "${programs[@]}"
+  cargo test -q --locked "${crates[@]}" -Zbuild-std=std,panic_unwind,test --target "$target" --no-run "${programs[@]}"
   say "windows: ${programs[*]}"
   # Wine fills its folder with copies of its libraries.
   trap 'rm -rf "$WINEPREFIX"' EXIT
-  cargo test -q --locked -p tickwheel -Zbuild-std=std,panic_unwind,test --target "$target" --no-fail-fast \
+  cargo test -q --locked "${crates[@]}" -Zbuild-std=std,panic_unwind,test --target "$target" --no-fail-fast \
     "${programs[@]}" -- \
     "${slow[@]}"
 }
