@@ -128,7 +128,7 @@ all_programs=(--lib --test api --test conformance --test engine
   --test event_loop --test examples --test fronts --test futures --test hostile --test local --test memory
   --test sleep --test wheel)
 crates=(-p tickwheel -p tickwheel-core)
-few_programs=(--lib --test api --test event_loop --test sleep --test wheel)
+few_programs=(--lib --test api --test event_loop --test sleep)
 # Years of virtual time take an emulator too long, and models need loom.
 slow=(--skip models:: --skip long_uptime --skip a_million_periods_do_not_drift)
 
