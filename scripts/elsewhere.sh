@@ -123,11 +123,12 @@ beside_emulator() {
     exec "$@"' _ "$@"
 }
 
-# The test programs of the library and its core, and the short list of them. Left out are those that read the repository, not the library.
+# The test programs of the library and its core, and the short list of them. Left out are those that read the
+# repository, not the library.
+crates=(-p tickwheel -p tickwheel-core)
 all_programs=(--lib --test api --test conformance --test engine
   --test event_loop --test examples --test fronts --test futures --test hostile --test local --test memory
   --test sleep --test wheel)
-crates=(-p tickwheel -p tickwheel-core)
 few_programs=(--lib --test api --test event_loop --test sleep)
 # Years of virtual time take an emulator too long, and models need loom.
 slow=(--skip models:: --skip long_uptime --skip a_million_periods_do_not_drift)
