@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Type-checks the library for Windows, macOS and FreeBSD, the load program for FreeBSD, and for WebAssembly the part
-# without system calls. Warnings are errors. scripts/elsewhere.sh runs what can be run.
+# Type-checks the library for Windows, macOS and FreeBSD, the load program for FreeBSD, and the part without system
+# calls for WebAssembly and for a processor without compare-and-swap. Warnings are errors. scripts/elsewhere.sh runs
+# what can be run.
 #
 #   scripts/portability.sh            all of them
-#   scripts/portability.sh --quick    the library for Windows, as CI does: the twins of what only Linux has
+#   scripts/portability.sh --quick    the library for Windows, the twins of what only Linux has, and the core for that
+#                                     processor, as CI does
 #
 # The standard library is built from Debian's sources with the compiler of scripts/msrv.sh; exits with 3 where these
 # cannot be had.
@@ -33,6 +35,8 @@ if ! command -v x86_64-w64-mingw32-dlltool >/dev/null && [[ ! -x $unpacked/usr/b
 fi
 export PATH=$PATH:$unpacked/usr/bin
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-D warnings" CARGO_TARGET_DIR=$root/portability
+echo "== thumbv6m-none-eabi, the core"
+"$cargo" check -q --locked --package tickwheel-core --lib -Zbuild-std=core,alloc --target thumbv6m-none-eabi
 if [[ ${1-} == --quick ]]; then
   echo "== x86_64-pc-windows-gnu, the library"
   exec "$cargo" check -q --locked --package tickwheel --lib -Zbuild-std=std,panic_abort -Zbuild-std-features= \
