@@ -2,16 +2,17 @@
 """Mutation testing: small changes of the library, of which a test must notice each.
 
     scripts/mutants.py                  everything; hours
-    scripts/mutants.py ROOM ...         the rooms of `src` and `core/src` (turn, node, ...), or one file of them (wheel/log.rs,
-                                        core/src/wheel/log.rs)
+    scripts/mutants.py core             those of one crate, core or src: about half of them
+    scripts/mutants.py ROOM ...         the rooms of `src` and `core/src` (wheel, node, ...), or one file of them
+                                        (wheel/log.rs, core/src/wheel/log.rs)
 
 cargo-mutants says what is changed. Built one by one its mutants take days, so a few programs have all of them: each
 function holds a changed copy of its body for some of its mutants, and an environment variable chooses one. A test
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
 until one fails or does not end. What survives and has no row meets the longer tests, and then the loom models, with
 their quick bounds. Half done, it goes on where it was. What it finds is below `target/mutants`, and stands until that
-file of `src` changes; what survived meets the programs of tests that change. The last line says how long all runs took
-that were needed to come to an end.
+file of `src` changes; what survived meets the programs of tests that change. The last line says how long all runs of
+these rooms took that were needed to come to an end.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more or is no mutant any more. Not tried: changes that do not compile (as copies), and `const fn`
@@ -226,9 +227,10 @@ class Source:
 
 
 def is_in(path, rooms):
-    """Returns whether a file is one of these rooms, or lies in one."""
+    """Returns whether a file is one of these rooms, or lies in one or in a crate that is named. No room means all."""
     own = inside(path)
-    return any(own == room or own.startswith(room + "/") or own == room + ".rs" for room in rooms)
+    return not rooms or path.split("/")[0] in rooms or any(
+        own == room or own.startswith(room + "/") or own == room + ".rs" for room in rooms)
 
 
 def inside(path):
@@ -444,10 +446,9 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("rooms", nargs="*", metavar="ROOM")
     wanted = [inside(room) for room in parser.parse_args().rooms]
-    every = [it.name.removesuffix(".rs") for crate in ("core/src", "src") for it in (ROOT / crate).iterdir()]
     WORK.mkdir(parents=True, exist_ok=True)
     copy_tree()
-    sources, functions = listed(wanted or every)
+    sources, functions = listed(wanted)
     tried = [mutant for function in functions for mutant in function.mutants]
     if not tried:
         sys.exit(f"no mutant lies in {', '.join(wanted)}")
@@ -459,7 +460,7 @@ def main():
         if said not in (UNNOTICED, SURVIVED) or hashes <= mutant.met:
             found[mutant.name] = said
     left = [mutant for mutant in tried if mutant.name not in found]
-    runs = Runs()
+    runs = Runs(wanted)
     run(sources, functions, found, left, CAUGHT, (-1, LONG), runs)
     # One that may live by its nature need not meet more.
     for caught, times in [(CAUGHT, (NEARLY_LONG, math.inf)), (BY_LOOM, ANY)]:
@@ -501,10 +502,10 @@ def run(sources, functions, found, mutants, caught, times, runs):
 
 
 class Runs:
-    """How long the runs took since one of all rooms passed, this one included; a run may be killed at any moment."""
+    """How long the runs of these rooms took since one passed, this one included; a run may be killed at any moment."""
 
-    def __init__(self):
-        self.path = WORK / "runs"
+    def __init__(self, rooms):
+        self.path = WORK / "-".join(["runs", *(room.replace("/", "-") for room in rooms)])
         self.earlier = [int(it) for it in self.path.read_text().split()] if self.path.exists() else []
         self.note()
 
@@ -515,7 +516,7 @@ class Runs:
         self.path.write_text(" ".join(map(str, self.all())))
 
     def end(self, passed):
-        """Says how long they took; where one of all rooms passed, the next begins a new account."""
+        """Says how long they took; where one passed, the next begins a new account."""
         said = f"{sum(self.all())} s in {len(self.all())} runs"
         self.note()
         if passed:
@@ -574,13 +575,13 @@ def judged():
 def judge(rooms, found, runs):
     living = {name for name, it in found.items() if it in (SURVIVED, UNNOTICED)}
     new = sorted(living - judged())
-    rows = {name for name in judged() if not rooms or is_in(name.split(":")[0], rooms)}
+    rows = {name for name in judged() if is_in(name.split(":")[0], rooms)}
     noticed = sorted(rows & set(found) - living)
     gone = sorted(rows - set(found))
     passed = not (new or noticed or gone)
     counts = collections.Counter(SURVIVED if it == UNNOTICED else it for it in found.values())
     said = ", ".join(f"{counts[it]} {it}" for it in (CAUGHT, BY_LOOM, ENDLESS, SURVIVED, UNBUILT))
-    print(f"\r\x1b[K{len(found)} mutants tested: {said}; {runs.end(passed and not rooms)}")
+    print(f"\r\x1b[K{len(found)} mutants tested: {said}; {runs.end(passed)}")
     for name in new:
         print(f"{name}\tsurvives, and is not judged")
     for name in noticed:
