@@ -3,7 +3,7 @@
 # scenario that the patch names in its first line, with the quick bounds and then with the full ones, and expects
 # it to fail. Exits non-zero if a bug survives, does not apply any more, or does not compile.
 #
-#   loom-tests/seeded-bugs.sh             all of them; about fifty minutes, nearly all of it compiling
+#   loom-tests/seeded-bugs.sh             all of them; half an hour, nearly all of it compiling
 #   loom-tests/seeded-bugs.sh NAME ...    only patches whose name contains NAME
 set -euo pipefail
 cd "$(dirname "$0")/.."
