@@ -44,8 +44,8 @@ JUDGED = ROOT / "scripts/mutants/survivors.tsv"
 CORES = os.cpu_count() or 1
 # How a type prints itself is nobody's business but the reader's.
 UNTRIED = re.compile(r"impl (\w+::)*(Debug|Display) for")
-# Its tests, and what the models are made of.
-NOT_THE_LIBRARY = re.compile(r"/tests\.rs:|/loom-tests/|tests::")
+# Its tests, with what they share, and what the models are made of.
+NOT_THE_LIBRARY = re.compile(r"/tests\.rs:|/(loom-)?tests/|tests::")
 # Mutants of one program, and those of one function in it: of more the compiler makes very many copies.
 MOST = 1200
 COPIES = 6
