@@ -10,9 +10,9 @@ cargo-mutants says what is changed. Built one by one its mutants take days, so a
 function holds a changed copy of its body for some of its mutants, and an environment variable chooses one. A test
 tells which functions it calls; each mutant runs against those tests that call its function, the quick ones first,
 until one fails or does not end. What survives and has no row meets the longer tests, then the loom models, with their
-quick bounds, and at last the quick tests again, with nothing beside it. Half done, it goes on where it was. What it finds is below `target/mutants`, and stands until that
-file of `src` changes; what survived meets the programs of tests that change. The last line says how long all runs of
-these rooms took that were needed to come to an end.
+quick bounds, and at last the quick tests again, with nothing beside it. Half done, it goes on where it was. What it
+finds is below `target/mutants`, and stands until that file of `src` changes; what survived meets the programs of tests
+that change. The last line says how long all runs of these rooms took that were needed to come to an end.
 
 Survivors stand in scripts/mutants/survivors.tsv, each with a reason. Ends with 1 if there is another one, or if a row
 there survives no more or is no mutant any more. Not tried: changes that do not compile (as copies), and `const fn`
@@ -57,7 +57,7 @@ NEARLY_LONG = LONG / 8
 NOT_RUN = {"tidy", "api", "features", "examples", "tracing"}
 CAUGHT, BY_LOOM, ALONE, ENDLESS, UNNOTICED, SURVIVED, UNBUILT = (
     "caught", "caught by loom", "caught alone", "without end", "noticed by no test", "survived", "not built")
-# A test that waits for a race has as many tries, where nothing else runs.
+# How often a mutant that survived all else meets each quick test: a race does not happen each time.
 TRIES = 3
 ANY = (-1, math.inf)
 CRATES = ["--package", "tickwheel", "--package", "tickwheel-core"]
