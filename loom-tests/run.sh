@@ -2,7 +2,7 @@
 # Explores every scenario of loom-tests/models with loom, and fails if one fails or if none was found.
 #
 #   loom-tests/run.sh            with the full bounds; long, see loom-tests/results.tsv, where it writes what it did
-#   loom-tests/run.sh --quick    smaller bounds, for every change; well under a minute after the build
+#   loom-tests/run.sh --quick    smaller bounds, for every change; four minutes after the build
 #   loom-tests/run.sh NAME ...   only scenarios whose path contains NAME, for example `inbox::push_or_retire`
 #
 # Two builds, each in a target folder of its own (cargo does not notice a change of these flags in one):
