@@ -254,6 +254,18 @@ fn a_block_is_given_up_or_fetched() {
     });
 }
 
+/// The reader gives two blocks up while another producer takes what is read: each is retired once, and none is lost.
+#[test]
+fn two_are_given_up_or_taken() {
+    explore_line(Line::new, TWO_THREADS, [3, 6], |line, taker| {
+        line.push(0, 0..2);
+        line.push(1, 0..6);
+        let pushing = line.pusher(0, 2..3);
+        taker.drain(line);
+        pushing.join().unwrap();
+    });
+}
+
 /// A block that two threads pass through the pool: one holder at a time, who sees the lap that the last one has begun.
 #[test]
 fn a_block_at_rest_has_one_holder() {

@@ -28,9 +28,12 @@ pub(crate) fn check_the_next_domain() {
 #[derive(Debug)]
 pub(crate) struct Domain(Arc<Book>);
 
-/// A thread's place in a domain.
+/// A thread's place in a domain. Loom fails if one thread's use of it is not ordered before the next thread's.
 #[derive(Debug)]
-pub(crate) struct Participant(Arc<Book>);
+pub(crate) struct Participant {
+    book: Arc<Book>,
+    uses: Arc<Uses>,
+}
 
 /// What is known about guards and retired boxes. The lock is never held across anything that loom schedules.
 #[derive(Default, Debug)]
@@ -68,7 +71,7 @@ impl fmt::Debug for Retired {
     }
 }
 
-/// The uses of a box, for loom, which fails if one is not ordered before its heir's.
+/// The uses of a box, for loom, which fails if one is not ordered before its heir's; and those of a participant.
 #[derive(Debug)]
 struct Uses(UnsafeCell<()>);
 
@@ -82,6 +85,18 @@ unsafe impl Sync for Uses {}
 pub(crate) struct Guard {
     book: Arc<Book>,
     since: usize,
+    /// Those of its participant.
+    uses: Arc<Uses>,
+}
+
+impl Uses {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(UnsafeCell::new(())))
+    }
+
+    fn note_change(&self) {
+        self.0.with_mut(|_| ());
+    }
 }
 
 impl Book {
@@ -112,8 +127,7 @@ impl Book {
             self.departures.fetch_add(0, Ordering::Acquire);
         }
         for Retired { address, give, .. } in expired {
-            self.uses_of(address)
-                .inspect(|uses| uses.0.with_mut(|_| ()));
+            self.uses_of(address).inspect(|uses| uses.note_change());
             give();
         }
     }
@@ -128,25 +142,30 @@ impl Domain {
     }
 
     pub(crate) fn register(&self) -> Participant {
-        Participant(Arc::clone(&self.0))
+        Participant {
+            book: Arc::clone(&self.0),
+            uses: Uses::new(),
+        }
     }
 }
 
 impl Participant {
     pub(crate) fn pin(&self) -> Guard {
-        let mut pages = self.0.pages();
+        self.uses.note_change();
+        let mut pages = self.book.pages();
         pages.steps += 1;
         let since = pages.steps;
         pages.guards.insert(since);
         drop(pages);
-        if self.0.checked {
+        if self.book.checked {
             // ORDERING: Acquire pairs with the Release in `retire`: whoever pins after a retirement sees what was
             // unlinked before it. [P27]
-            self.0.retirements.fetch_add(0, Ordering::Acquire);
+            self.book.retirements.fetch_add(0, Ordering::Acquire);
         }
         Guard {
-            book: Arc::clone(&self.0),
+            book: Arc::clone(&self.book),
             since,
+            uses: Arc::clone(&self.uses),
         }
     }
 }
@@ -222,6 +241,7 @@ impl Drop for Domain {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        self.uses.note_change();
         if self.book.checked {
             // ORDERING: Release pairs with the Acquire in `reclaim`. [P27]
             self.book.departures.fetch_add(1, Ordering::Release);
