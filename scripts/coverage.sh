@@ -72,7 +72,7 @@ export_profiles models "$models"
 
 # Counts lines and outcomes of branches, once for all instances of generic code. Leaves out test modules, with which
 # files end. The first input lists all lines and branches.
-awk -F , -v src="$PWD/src/" '
+awk -F , -v src="$PWD/src/" -v core="$PWD/core/src/" '
   function count(name) {
     if (!((name, place) in seen)) n[name, kind]++
     seen[name, place]
@@ -84,7 +84,7 @@ awk -F , -v src="$PWD/src/" '
   FNR == 1 { name = FILENAME; gsub(/.*\/|\.lcov$/, "", name); names[++rows] = name }
   /^SF:/ {
     path = substr($0, 4)
-    ours = index(path, src) == 1 && path !~ /\/\.\.\/|\/(tests|checks)\.rs$/
+    ours = (index(path, src) == 1 || index(path, core) == 1) && path !~ /\/\.\.\/|\/(tests|checks)\.rs$/
     end = 1
     while (ours && (getline line <path) > 0 && line !~ /^mod tests \{/) end++
     close(path)
