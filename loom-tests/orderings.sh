@@ -89,6 +89,8 @@ try() {
       "$work/scenarios" | sort -n | cut -d' ' -f2 | uniq); do
       code=0
       TICKWHEEL_MODELS=$bounds scenario "$candidate" >"$log" 2>&1 || code=$?
+      # Interrupted or killed: nothing was seen, and xargs starts no other one.
+      [[ $code -ne 130 && $code -ne 137 && $code -ne 143 ]] || exit 255
       [[ $code -ne 124 ]] || { unended=$((unended + 1)); continue; }
       [[ $code -eq 0 ]] && continue
       verdict="\`$candidate\`: $(grep -v '^ *$' "$log" | grep -A1 -m1 'panicked at' | tail -1 | cut -c1-60)"
