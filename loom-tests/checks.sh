@@ -3,7 +3,7 @@
 # fails. loom-tests/checks.tsv names each: file, the text before it, the check, what stands in its place, and the
 # scenarios. What survives must stand in loom-tests/README.md, under "Dropped checks", with a reason, and nothing else may.
 #
-#   loom-tests/checks.sh            quick bounds; about fifty minutes of one core
+#   loom-tests/checks.sh            quick bounds; 80 minutes with JOBS=1
 #   loom-tests/checks.sh NAME ...   only checks whose row contains NAME
 #
 # JOBS=1 explores one scenario at a time; without it, as many as there are cores.
@@ -11,15 +11,20 @@
 # First each scenario runs as it is. One that fails then catches nothing: the script names it and ends.
 #
 # One build serves all: in a copy of the tree each check asks at run time whether it is the dropped one.
+#
+# What it has found stays in the target folder, by the hash of the program and the rows: stopped, it goes on where it
+# was.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc)}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/loom-checks
-copy=$(mktemp -d) work=$(mktemp -d)
-trap 'rm -rf "$copy" "$work"' EXIT
+# Always the same place, which the program names: its hash depends on that, too.
+copy=$target/tree
+rm -rf "$copy"
+mkdir -p "$copy"
 tar --create --exclude=./target --exclude=./fuzz/target --exclude=./.git --dereference . \
-  | tar --extract --directory "$copy"
+  | tar --extract --touch --directory "$copy" # or cargo takes an older file for what it has built
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS LOOM_MAX_BRANCHES LOOM_CHECKPOINT_FILE
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export CARGO_PROFILE_RELEASE_DEBUG=0 RUST_BACKTRACE=0 TICKWHEEL_MODELS=quick
@@ -41,10 +46,14 @@ done < <(tail -n +2 loom-tests/checks.tsv)
 program=$(cd "$copy" && cargo test --release --package tickwheel --lib --no-run 2>&1 | tee /dev/stderr \
   | sed -n 's/.*(\(.*\))$/\1/p' | tail -1)
 [[ $program == /* ]] || program=$copy/$program
+work=$target/checks-$(cat "$program" loom-tests/checks.tsv | sha256sum | cut -c1-12)
+mkdir -p "$work"
+rm -f "$work/wanted" "$work/broken"
 names=$("$program" --list models:: | sed -n 's/^models::\(.*\): test$/\1/p')
 
 # Explores a scenario without check number $1 (0: with all of them). Ends with 0 if it finds nothing, with 124 if it does
-# not come to an end, and else with another status.
+# not come to an end, and else with another status. Interrupted or killed, it has seen nothing: then xargs starts no
+# other one.
 explore() {
   local status=0
   # In a shell of its own, which is told of an abort instead of the terminal.
@@ -52,6 +61,7 @@ explore() {
     TICKWHEEL_DROPPED=$1 timeout 120 "$program" --test-threads=1 --exact "models::$2" >/dev/null 2>&1
     exit $?
   ) 2>/dev/null || status=$?
+  [[ $status -ne 130 && $status -ne 137 && $status -ne 143 ]] || exit 255
   return "$status"
 }
 
@@ -65,10 +75,11 @@ is_named() {
 # Whether a scenario finds something although no check is dropped: then it catches nothing.
 try_whole() {
   local status=0
+  [[ ! -e $work/whole-$1 ]] || return 0
   explore 0 "$1" || status=$?
   case $status in
-    0) ;;
-    124) echo "$1" >>"$work/unended" ;;
+    0) echo passes >"$work/whole-$1" ;;
+    124) echo "does not end" >"$work/whole-$1" ;;
     *) echo "fails without a dropped check: $1" | tee -a "$work/broken" ;;
   esac
 }
@@ -76,6 +87,7 @@ try_whole() {
 # Explores the scenarios of row $1 until one notices that its check is gone. One that does not end has noticed nothing.
 try_without() {
   local file before check instead scenarios name status verdict=SURVIVED unended=0
+  [[ ! -e $work/result-$1 ]] || { cat "$work/result-$1"; return; }
   IFS=$'\t' read -r file before check instead scenarios < <(sed -n "$(($1 + 1))p" loom-tests/checks.tsv)
   for name in $names; do
     is_named "$name" "$scenarios" || continue
@@ -86,7 +98,8 @@ try_without() {
   done
   [[ $verdict != SURVIVED || $unended -eq 0 ]] || verdict="SURVIVED ($unended did not end)"
   # As a table of the README has it.
-  printf '| `%s` | `%s` | `%s` | %s |\n' "$file" "${check//|/\\|}" "${instead//|/\\|}" "$verdict" | tee -a "$work/results"
+  printf '| `%s` | `%s` | `%s` | %s |\n' "$file" "${check//|/\\|}" "${instead//|/\\|}" "$verdict" | tee "$work/part-$1"
+  mv "$work/part-$1" "$work/result-$1"
 }
 export program names work
 export -f explore is_named try_whole try_without
@@ -108,14 +121,15 @@ while IFS=$'\t' read -r file before check instead scenarios; do
 done < <(tail -n +2 loom-tests/checks.tsv)
 [[ -s $work/wanted ]] || { echo "no check was found"; exit 1; }
 
-touch "$work/unended" "$work/broken" "$work/results"
 for name in $names; do
   if is_named "$name" "$needed"; then echo "$name"; fi
 done | xargs -P "$jobs" -I{} bash -c 'try_whole {}'
 [[ ! -s $work/broken ]] || exit 1
-echo "without a dropped check: $(wc -l <"$work/unended") scenarios did not end, the others pass"
+unended=$(grep -l "does not end" "$work"/whole-* | wc -l || true)
+echo "without a dropped check: $unended scenarios did not end, the others pass"
 
 xargs -P "$jobs" -I{} bash -c 'try_without {}' <"$work/wanted"
+while read -r number; do cat "$work/result-$number"; done <"$work/wanted" >"$work/results"
 
 faults=0 survived=0
 while IFS= read -r row; do
