@@ -155,9 +155,10 @@ impl Reader {
             // ORDERING: Relaxed, both: acquired with the stack's top; the reader's own.
             let below = writer.below.load(Ordering::Relaxed);
             writer.after.store(first, Ordering::Relaxed);
+            // An exchange only for loom, which has a store overtaken by an exchange of `push` that came before it.
             // ORDERING: Release pairs with the Acquire in `push`: the reader is done with the link [P30]. The handshake
             // needs only the fence that follows [F1].
-            writer.listed.store(false, Ordering::Release);
+            writer.listed.swap(false, Ordering::Release);
             first = top;
             top = below;
         }
