@@ -159,7 +159,8 @@ emulated() {
   slow+=(--skip real_time:: --skip no_wake_is_lost_to_a_reset --skip async_timeouts --skip beside_busy_threads)
   # An emulator does not obey the limit of its program's mappings, by which these refuse memory past the allocator.
   slow+=(--skip refused::a_periodic_timer_for_which --skip refused::a_thread_without_a_place
-    --skip refused::refused_timers_use_up --skip refused::a_timer_for_which_the --skip refused::a_timer_of_one_thread_for_which
+    --skip refused::refused_timers_use_up --skip refused::a_timer_for_which_the
+    --skip refused::a_timer_of_one_thread_for_which
     --skip refused::a_wheel_that_refuses --skip refused::an_event_loops_timer_whose)
   need "gcc-$name-linux-gnu" "libc6-dev-$libc-cross" "libstd-rust-web-dev:$debian" qemu-user-static
   export "CARGO_TARGET_${upper//-/_}_LINKER=$name-linux-gnu-gcc"

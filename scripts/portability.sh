@@ -4,8 +4,7 @@
 # what can be run.
 #
 #   scripts/portability.sh            all of them
-#   scripts/portability.sh --quick    the library for Windows, the twins of what only Linux has, and the core for that
-#                                     processor, as CI does
+#   scripts/portability.sh --quick    the library for Windows, and the core for that processor, as CI does
 #
 # The standard library is built from Debian's sources with the compiler of scripts/msrv.sh; exits with 3 where these
 # cannot be had.
