@@ -293,11 +293,7 @@ async fn live(client: Arc<Client>, books: Arc<Mutex<Books>>, mut random: Rng) {
         Err(ClientError::Away(_)) => return lock(&books).unsure += 1,
         Err(ClientError::Refused { .. }) => return lock(&books).refused += 1,
     };
-    {
-        let mut books = lock(&books);
-        let job = books.job(&id);
-        (job.accepted, job.not_before_ms, job.poison) = (true, due_ms, is_poison);
-    }
+    lock(&books).job(&id).accept(due_ms, is_poison);
     if steady {
         return;
     }
@@ -309,19 +305,16 @@ async fn live(client: Arc<Client>, books: Arc<Mutex<Books>>, mut random: Rng) {
         true => client.cancel(&id).await,
         false => client.reschedule(&id, When::At(due_ms)).await,
     };
+    let answered_ms = now_ms();
     let mut books = lock(&books);
     match changed {
-        Ok(found) if fate < CANCELLED => {
-            let job = books.job(&id);
-            (job.cancelled, job.held) = (true, found.running);
-        }
-        Ok(_) => books.job(&id).not_before_ms = due_ms,
+        Ok(found) if fate < CANCELLED => books.job(&id).cancel(answered_ms, found.running),
+        Ok(_) => books.job(&id).defer(answered_ms, due_ms),
         Err(error) => {
             if fate >= CANCELLED {
                 // The move came too late, or its answer was lost and it came too late when it was asked
                 // for again: the job has fired at one of the two deadlines.
-                let job = books.job(&id);
-                job.not_before_ms = job.not_before_ms.min(due_ms);
+                books.job(&id).defer_perhaps(due_ms);
             }
             // The job may have ended in between; every other refusal is wrong.
             let wrong = matches!(error, ClientError::Refused { .. }) && !error.is_too_late();

@@ -3,24 +3,81 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use super::REDELIVER_AFTER;
 use crate::job::{JobId, Queue};
+
+/// How long a consumer may hold a job, in milliseconds.
+const HOLD_MS: u64 = REDELIVER_AFTER.as_millis() as u64;
 
 /// One job.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) accepted: bool,
     /// Before this it must not come: the last deadline that was acknowledged.
-    pub(super) not_before_ms: u64,
-    pub(super) cancelled: bool,
+    not_before_ms: u64,
+    /// The deadline with which it was made.
+    made_for_ms: u64,
+    /// What came by this moment may have been taken back before the job was cancelled or moved, because the consumer
+    /// had not ended it in time. 0 if it was neither.
+    taken_back_ms: u64,
+    cancelled: bool,
     /// A consumer had it by then, so it may have come.
-    pub(super) held: bool,
+    held: bool,
     /// It never works, so it must end among the dead.
-    pub(super) poison: bool,
+    poison: bool,
     dead: bool,
     /// It has fired and come while its queue was paused.
     in_pause: bool,
-    /// When it first came: handed over or arrived, whichever was earlier.
-    came_ms: Option<u64>,
+    /// Each time that it came: handed over or arrived, whichever was earlier.
+    came_ms: Vec<u64>,
+}
+
+impl Entry {
+    /// It is to come at this moment.
+    pub(super) fn accept(&mut self, due_ms: u64, poison: bool) {
+        (self.accepted, self.poison) = (true, poison);
+        (self.made_for_ms, self.not_before_ms) = (due_ms, due_ms);
+    }
+
+    /// By the answer that came at `answered_ms` it does not come any more; `held` if a consumer had it by then.
+    pub(super) fn cancel(&mut self, answered_ms: u64, held: bool) {
+        (self.cancelled, self.held) = (true, held);
+        self.taken_back_ms = answered_ms.saturating_sub(HOLD_MS);
+    }
+
+    /// By the answer that came at `answered_ms` it comes at another moment.
+    pub(super) fn defer(&mut self, answered_ms: u64, due_ms: u64) {
+        self.not_before_ms = due_ms;
+        self.taken_back_ms = answered_ms.saturating_sub(HOLD_MS);
+    }
+
+    /// It comes at the moment that is known, or at this one.
+    pub(super) fn defer_perhaps(&mut self, due_ms: u64) {
+        self.not_before_ms = self.not_before_ms.min(due_ms);
+    }
+
+    /// Whether it came at `came_ms` before it was cancelled or moved, and waited again by then.
+    fn is_taken_back(&self, came_ms: u64) -> bool {
+        came_ms <= self.taken_back_ms && (self.cancelled || came_ms < self.not_before_ms)
+    }
+
+    /// When it came without being taken back.
+    fn came(&self) -> impl Iterator<Item = u64> {
+        let came_ms = self.came_ms.iter().copied();
+        came_ms.filter(|&came| !self.is_taken_back(came))
+    }
+
+    /// A time at which it came too early, and the deadline that held then.
+    fn too_early(&self) -> Option<(u64, u64)> {
+        let came = self
+            .came_ms
+            .iter()
+            .map(|&came| match self.is_taken_back(came) {
+                true => (came, self.made_for_ms),
+                false => (came, self.not_before_ms),
+            });
+        came.filter(|(came, due)| came < due).min()
+    }
 }
 
 /// The books.
@@ -56,7 +113,7 @@ impl Books {
         let is_paused = self.paused_from.is_some_and(|from| fired_ms >= from);
         let job = self.job(id);
         job.in_pause |= is_paused && id.queue() != Queue::default();
-        job.came_ms.get_or_insert(fired_ms.min(arrived_ms));
+        job.came_ms.push(fired_ms.min(arrived_ms));
     }
 
     /// The nodes say that these jobs are dead. Returns whether all poison is among them.
@@ -69,7 +126,7 @@ impl Books {
     pub(super) fn balance(&self) -> bool {
         self.jobs
             .values()
-            .all(|job| !job.accepted || job.cancelled || job.came_ms.is_some())
+            .all(|job| !job.accepted || job.cancelled || job.came().next().is_some())
     }
 
     pub(super) fn audit(&self) -> Audit {
@@ -115,17 +172,20 @@ impl Audit {
             self.breach("misjudged", format!("{id} {what}"));
         }
         self.accepted += 1;
-        let due = job.not_before_ms;
-        match (job.cancelled, job.came_ms) {
-            (true, None) => self.cancelled += 1,
-            (true, Some(_)) if !job.held => {
-                self.breach("after cancel", format!("{id} came all the same"))
-            }
-            (false, None) => self.breach("lost", format!("{id}, due at {due}, has not come")),
-            (_, Some(_)) if job.dead => self.dead += 1,
-            (_, Some(_)) => self.delivered += 1,
+        let has_come = job.came().next().is_some();
+        if job.cancelled && has_come && !job.held {
+            self.breach("after cancel", format!("{id} came all the same"));
+        } else if job.cancelled && job.came_ms.is_empty() {
+            self.cancelled += 1;
+        } else if !job.cancelled && !has_come {
+            let due = job.not_before_ms;
+            self.breach("lost", format!("{id}, due at {due}, has not come"));
+        } else if job.dead {
+            self.dead += 1;
+        } else {
+            self.delivered += 1;
         }
-        if let Some(came) = job.came_ms.filter(|came| *came < due) {
+        if let Some((came, due)) = job.too_early() {
             self.breach("early", format!("{id}, due at {due}, came at {came}"));
         }
     }
@@ -164,15 +224,10 @@ mod tests {
     fn each_breach_is_found() {
         let mut books = Books::default();
         for n in 0..5 {
-            *books.job(&id(n)) = Entry {
-                accepted: true,
-                not_before_ms: 100,
-                ..Entry::default()
-            };
+            books.job(&id(n)).accept(100, n == 1);
         }
-        books.job(&id(1)).not_before_ms = 300;
-        books.job(&id(1)).poison = true;
-        books.job(&id(2)).cancelled = true;
+        books.job(&id(1)).defer(90, 300);
+        books.job(&id(2)).cancel(90, false);
         books.refused = 1;
         assert!(books.audit().breaches.contains_key("idle"));
         for (n, fired_ms) in [(0, 99), (1, 100), (2, 100), (4, 100), (9, 60)] {
@@ -229,11 +284,53 @@ mod tests {
             unsure: 1,
             ..Books::default()
         };
-        books.job(&id(0)).accepted = true;
+        books.job(&id(0)).accept(100, false);
         books.came(&id(0), 100, 101);
         books.came(&id(9), 100, 101);
         books.buried(&[id(9)]);
         let breaches = books.audit().breaches;
         assert!(breaches.is_empty(), "{breaches:?}");
+    }
+    #[test]
+    fn what_came_before_a_change_counts_unless_its_hold_had_ended_by_then() {
+        let mut books = Books::default();
+        for n in 0..8 {
+            books.job(&id(n)).accept(100, false);
+        }
+        let late = 100 + HOLD_MS;
+        books.job(&id(0)).cancel(late, false);
+        books.job(&id(1)).cancel(late - 1, false);
+        books.job(&id(2)).cancel(late, false);
+        books.job(&id(3)).defer(late, 9000);
+        books.job(&id(4)).defer(late - 1, 9000);
+        books.job(&id(5)).defer(late, 9000);
+        books.job(&id(6)).defer(late, 9000);
+        // The answer to this move came long after the job.
+        books.job(&id(7)).defer(9000 + 2 * HOLD_MS, 9000);
+        let comes = |books: &mut Books, n, ms| books.came(&id(n), ms, ms);
+        for n in 0..6 {
+            comes(&mut books, n, 100);
+        }
+        comes(&mut books, 2, 101);
+        comes(&mut books, 6, 99);
+        for n in [3, 4, 6, 7] {
+            assert!(!books.balance());
+            comes(&mut books, n, 9000);
+        }
+        assert!(!books.balance(), "5 was taken back, and has not come again");
+        let audit = books.audit();
+        let found: Vec<_> = audit.breaches.into_iter().collect();
+        let [cancelled, early, lost] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        let named = |(kind, jobs): &(&str, Vec<String>), numbers: &[u64]| {
+            let ids = numbers.iter().map(|n| id(*n).to_string());
+            let mut jobs: Vec<_> = jobs.iter().map(|job| job[..18].to_owned()).collect();
+            jobs.sort();
+            assert_eq!(jobs, ids.collect::<Vec<_>>(), "{kind}");
+        };
+        named(cancelled, &[1, 2]);
+        named(early, &[4, 6]);
+        named(lost, &[5]);
     }
 }
