@@ -30,6 +30,11 @@ explored() {
     echo "MODEL given up after 300 s" >>"$log"
     status=0
   fi
+  # Killed from outside (SIGINT, SIGKILL, SIGTERM), it has noticed nothing.
+  if [[ $status =~ ^(130|137|143)$ ]]; then
+    echo "killed: $2" >&2
+    exit 1
+  fi
   return "$status"
 }
 
