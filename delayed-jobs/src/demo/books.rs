@@ -12,7 +12,7 @@ const HOLD_MS: u64 = REDELIVER_AFTER.as_millis() as u64;
 /// One job.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    pub(super) accepted: bool,
+    accepted: bool,
     /// Before this it must not come: the last deadline that was acknowledged.
     not_before_ms: u64,
     /// The deadline with which it was made.
@@ -291,6 +291,7 @@ mod tests {
         let breaches = books.audit().breaches;
         assert!(breaches.is_empty(), "{breaches:?}");
     }
+
     #[test]
     fn what_came_before_a_change_counts_unless_its_hold_had_ended_by_then() {
         let mut books = Books::default();
