@@ -30,8 +30,8 @@ explored() {
     echo "MODEL given up after 300 s" >>"$log"
     status=0
   fi
-  # Killed from outside (SIGINT, SIGKILL, SIGTERM), it has noticed nothing.
-  if [[ $status =~ ^(130|137|143)$ ]]; then
+  # Killed from outside (SIGINT, SIGKILL, SIGTERM), it has noticed nothing. Cargo names the signal of its program.
+  if [[ $status =~ ^(130|137|143)$ ]] || grep -qE 'signal: (2|9|15),' "$log"; then
     echo "killed: $2" >&2
     exit 1
   fi
