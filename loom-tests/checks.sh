@@ -74,14 +74,22 @@ is_named() {
 
 # Whether a scenario finds something although no check is dropped: then it catches nothing.
 try_whole() {
-  local status=0
+  local status=0 begun=$EPOCHREALTIME
   [[ ! -e $work/whole-$1 ]] || return 0
   explore 0 "$1" || status=$?
   case $status in
-    0) echo passes >"$work/whole-$1" ;;
-    124) echo "does not end" >"$work/whole-$1" ;;
+    0) echo "$(((${EPOCHREALTIME/./} - ${begun/./} + 500) / 1000)) ms" >"$work/whole-$1" ;;
+    124) echo "120000 ms, does not end" >"$work/whole-$1" ;;
     *) echo "fails without a dropped check: $1" | tee -a "$work/broken" ;;
   esac
+}
+
+# The scenarios that are named, the quickest first.
+quickest_first() {
+  local name
+  for name in $names; do
+    if is_named "$name" "$1"; then echo "$(<"$work/whole-$name") $name"; fi
+  done | sort -n | awk '{ print $NF }'
 }
 
 # Explores the scenarios of row $1 until one notices that its check is gone. One that does not end has noticed nothing.
@@ -89,8 +97,7 @@ try_without() {
   local file before check instead scenarios name status verdict=SURVIVED unended=0
   [[ ! -e $work/result-$1 ]] || { cat "$work/result-$1"; return; }
   IFS=$'\t' read -r file before check instead scenarios < <(sed -n "$(($1 + 1))p" loom-tests/checks.tsv)
-  for name in $names; do
-    is_named "$name" "$scenarios" || continue
+  for name in $(quickest_first "$scenarios"); do
     status=0
     explore "$1" "$name" || status=$?
     [[ $status -ne 124 ]] || { unended=$((unended + 1)); continue; }
@@ -102,7 +109,7 @@ try_without() {
   mv "$work/part-$1" "$work/result-$1"
 }
 export program names work
-export -f explore is_named try_whole try_without
+export -f explore is_named quickest_first try_whole try_without
 
 is_wanted() {
   local row=$1 part
