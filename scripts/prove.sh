@@ -94,9 +94,10 @@ prove() {
     echo "$check: stopped"
     exit "$status"
   fi
+  # Other commits may have come meanwhile, such as those of other rows.
   # shellcheck disable=SC2086
-  if [[ $(git rev-parse --short=10 HEAD) != "$commit" || -n $(git status --porcelain -- $paths) ]]; then
-    echo "$check: not counted, the tree changed while it ran"
+  if ! git diff --quiet "$commit" -- $paths || [[ -n $(git status --porcelain -- $paths) ]]; then
+    echo "$check: not counted, what it proves changed while it ran"
     return 1
   fi
   case $status in
