@@ -3,7 +3,7 @@
 # fails. loom-tests/checks.tsv names each: file, the text before it, the check, what stands in its place, and the
 # scenarios. What survives must stand in loom-tests/README.md, under "Dropped checks", with a reason, and nothing else may.
 #
-#   loom-tests/checks.sh            quick bounds; 80 minutes with JOBS=1
+#   loom-tests/checks.sh            quick bounds; 40 minutes with JOBS=1
 #   loom-tests/checks.sh NAME ...   only checks whose row contains NAME
 #
 # JOBS=1 explores one scenario at a time; without it, as many as there are cores.

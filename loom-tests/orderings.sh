@@ -3,7 +3,7 @@
 # operation until one fails. What survives must stand with a reason in docs/ORDERING.md, under "Needed by no model",
 # and so must what no scenario meets; what stands there must be one or the other.
 #
-#   loom-tests/orderings.sh            quick bounds; an hour and a half with JOBS=1
+#   loom-tests/orderings.sh            quick bounds; an hour with JOBS=1
 #   loom-tests/orderings.sh --full     survivors once more, with the full bounds; hours
 #   loom-tests/orderings.sh NAME ...   only operations whose "file:line part ordering" contains NAME
 #
