@@ -21,6 +21,10 @@ for tool in "$LLVM_COV" "$LLVM_PROFDATA"; do
     exit 3
   fi
 done
+if ! cargo llvm-cov --version >/dev/null 2>&1; then
+  echo "cargo-llvm-cov is missing: cargo install --locked cargo-llvm-cov" >&2
+  exit 3
+fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/coverage
 toolchain=() branches=()
 if rustc +nightly -vV 2>/dev/null | grep -q "^LLVM version: $major\."; then
